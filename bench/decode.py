@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Decoding on an NVIDIA GPU: cells of batches, lengths and pages, beside cuDNN and a bare read of the same bytes.
 
-    decode.py [--arm NAME=LIBRARY[:KERNEL[:PARAM=VALUE,...]]]... [--cells GROUP,...] [--rounds N] [--tsv FILE]
+    decode.py [--arm NAME=LIBRARY[:KERNEL[:PARAM=VALUE,...]][+settled]]... [--cells GROUP,...] [--rounds N] [--tsv FILE]
 
-An arm is a libattune, and a kernel of it if one is named. `cudnn` is PyTorch's scaled_dot_product_attention by cuDNN,
+An arm is a libattune, and a kernel of it if one is named; +settled: all but Q is promised to be there (attune_call). `cudnn` is PyTorch's scaled_dot_product_attention by cuDNN,
 on contiguous K and V, for one query; `cudnn_paged` is its graph for pages (cudnn_paged.py), where
 nvidia-cudnn-frontend is installed; `read` copies as many bytes of K and V into shared memory and does nothing with
 them. Times are of CUDA graphs of many calls, a replay of each arm in turns and random order; a cell's time is the
@@ -175,6 +175,7 @@ def plan_of(spec, problem):
 
 
 def attune_arm(spec, cell, data):
+    promise, spec = spec.endswith("+settled"), spec.removesuffix("+settled")
     plan = plan_of(spec, cell.problem())
     o = torch.empty_like(data.q)
     room = torch.full((max(plan.workspace(), 256),), 255, dtype=torch.uint8, device="cuda")
@@ -183,7 +184,8 @@ def attune_arm(spec, cell, data):
         roles["PAGE_TABLE_K"] = data.table
     if cell.page or cell.lengths:
         roles["USED_KV"] = data.used
-    calls = [plan.bind({**roles, "K": k, "V": v}, room) for k, v in zip(data.k, data.v)]
+    settled = [role for role in ("K", "V", "PAGE_TABLE_K", "USED_KV") if role in (*roles, "K", "V")] if promise else []
+    calls = [plan.bind({**roles, "K": k, "V": v}, room, settled=settled) for k, v in zip(data.k, data.v)]
     return [call.run for call in calls], o, plan.kernel
 
 
@@ -315,7 +317,7 @@ def groups():
 
 def prepare(options):
     cells = [cell for name in options.cells.split(",") for cell in groups()[name]]
-    jobs = {(arm.partition("=")[2], cell.problem()) for arm in options.arm for cell in cells}
+    jobs = {(arm.partition("=")[2].removesuffix("+settled"), cell.problem()) for arm in options.arm for cell in cells}
 
     def plan(job):
         try:

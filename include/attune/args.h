@@ -101,7 +101,7 @@ typedef struct attune_tensor {
     void *data;
     attune_i64 stride[3]; /* batch (unused in varlen for Q, K, V, O, LSE), head, sequence (LSE: its row) */
     attune_i32 dtype;     /* attune_dtype */
-    attune_i32 reserved;  /* 0 */
+    attune_i32 settled;   /* 0; 1: nothing that may still be running writes it (attune_call says what that promises) */
 } attune_tensor;
 
 /* Room for a CUtensorMap: opaque, written by the CUDA target. */

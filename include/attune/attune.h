@@ -397,7 +397,11 @@ typedef struct attune_call {
     size_t workspace_bytes; /* of it */
     void *stream;           /* CUDA: the CUstream to enqueue on, NULL for the default stream; CPU: NULL */
     /* By attune_role, in the target's memory (args.h has shapes and dtypes); data NULL for every role that the problem
-     * does not have, and for LSE where it is not wanted. */
+     * does not have, and for LSE where it is not wanted.
+     * settled, of tensors that are read: 1 promises that nothing writes its memory that may still be running when the
+     * call begins, so that kernels may read it before the launch before theirs has ended, on a stream of CUDA whose
+     * launches begin programmatically (docs/calling.md). Of K and V the last seqlen_q rows of each sequence, which a
+     * step appends, are not part of it. A kernel that cannot make use of it takes it for 0, as does the CPU. */
     attune_tensor tensor[ATTUNE_ROLE_COUNT];
 } attune_call;
 

@@ -290,12 +290,53 @@ ATTUNE_INLINE int find_share(const attune_args &args, Shared &shared, int *befor
     return begin;
 }
 
+/* Whether the caller says that all but the queries and the last rows of K and V is there before the launch before ends. */
+ATTUNE_INLINE bool is_settled(const attune_args &args)
+{
+    attune_i32 all = args.tensor[ATTUNE_K].settled & args.tensor[ATTUNE_V].settled;
+    if constexpr (PAGED) {
+        all &= args.tensor[ATTUNE_PAGE_TABLE_K].settled;
+        if constexpr (ATTUNE_HAS_PAGED_V) {
+            all &= args.tensor[ATTUNE_PAGE_TABLE_V].settled;
+        }
+    }
+    if constexpr (ATTUNE_HAS_SEQUSED) {
+        all &= args.tensor[ATTUNE_USED_KV].settled;
+    }
+    if constexpr (ATTUNE_HAS_VARLEN) {
+        all &= args.tensor[ATTUNE_CU_Q].settled;
+        if constexpr (!PAGED) {
+            all &= args.tensor[ATTUNE_CU_KV].settled;
+        }
+    }
+    return all != 0;
+}
+
+/* The first tiles of a block that has any, as far as they are settled: how many. */
+ATTUNE_INLINE int copy_settled(const attune_args &args, const units &all, cursor &c, Shared &shared)
+{
+    const sequence at = sequence_of(args, c.j.batch);
+    const int end = min((int)(at.length_kv - at.length_q), c.stop);
+    int count = 0;
+#pragma unroll 1
+    for (; count < STAGES && c.key + TILE <= end; ++count) {
+        copy_tile(args, all, c, shared);
+    }
+    return count;
+}
+
+ATTUNE_INLINE void await_launch_before()
+{
+    ptx_griddepcontrol_wait();
+    ptx_griddepcontrol_launch_dependents();
+}
+
 /* NOTE: what no launch before can change is worked out while it ends. */
 extern "C" __global__ void __launch_bounds__(threads, 1) fwd_decode(const __grid_constant__ attune_args args)
 {
     extern __shared__ __align__(1024) unsigned char memory[];
     Shared &shared = *reinterpret_cast<Shared *>(memory);
-    int *before = reinterpret_cast<int *>(memory + sizeof(Shared)), begin = 0;
+    int *before = reinterpret_cast<int *>(memory + sizeof(Shared)), copied = 0;
     units all;
     cursor c;
     c.own = box_of(args, lane_of());
@@ -303,13 +344,18 @@ extern "C" __global__ void __launch_bounds__(threads, 1) fwd_decode(const __grid
         ptx_prefetch_tensormap(c.own.map);
     }
     init_ring(shared);
-    if constexpr (uniform_units) {
-        begin = find_share(args, shared, before, all, c);
+    const bool settled = is_settled(args), early = uniform_units || settled;
+    if (!early) {
+        await_launch_before();
     }
-    ptx_griddepcontrol_wait();
-    ptx_griddepcontrol_launch_dependents();
-    if constexpr (!uniform_units) {
-        begin = find_share(args, shared, before, all, c);
+    const int begin = find_share(args, shared, before, all, c);
+    const job first = c.j;
+    if (settled && begin < c.end) {
+        read_page(args, c);
+        copied = copy_settled(args, all, c, shared);
+    }
+    if (early) {
+        await_launch_before();
     }
     if (begin >= (CLUSTER > 0 ? all.total : c.end)) {
         return;
@@ -318,14 +364,17 @@ extern "C" __global__ void __launch_bounds__(threads, 1) fwd_decode(const __grid
         ptx_barrier_cluster_arrive_relaxed();
     }
     const element_place at = place_of_thread();
-    const job first = c.j;
     current now;
     if (CLUSTER == 0 || begin < c.end) {
-        read_page(args, c);
-        copy_tile(args, all, c, shared);
+        if (!settled) {
+            read_page(args, c);
+        }
+        if (copied == 0) {
+            copy_tile(args, all, c, shared);
+        }
         begin_rows(args, first, begin, at, shared, now);
 #pragma unroll 1
-        for (int i = 1; i < STAGES; ++i) {
+        for (int i = max(copied, 1); i < STAGES; ++i) {
             copy_tile(args, all, c, shared);
         }
     }

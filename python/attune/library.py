@@ -54,7 +54,7 @@ DTYPES = {"torch.float32": 0, "torch.float16": 1, "torch.bfloat16": 2, "torch.in
 
 
 class Tensor(c.Structure):
-    _fields_ = [("data", c.c_void_p), ("stride", c.c_int64 * 3), ("dtype", c.c_int32), ("reserved", c.c_int32)]
+    _fields_ = [("data", c.c_void_p), ("stride", c.c_int64 * 3), ("dtype", c.c_int32), ("settled", c.c_int32)]
 
 
 class Problem(c.Structure):

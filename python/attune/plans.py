@@ -338,10 +338,12 @@ class Plan:
             roles.fill(call, self.roles[name], view)
         return Bound(self, call, views)
 
-    def bind(self, arrays: dict, workspace=None, stream: int | None = None, offset: int | None = None) -> BoundCall:
+    def bind(self, arrays: dict, workspace=None, stream: int | None = None, offset: int | None = None,
+             settled: tuple = ()) -> BoundCall:
         """A call on {role: array}, checked, to be run as often as you like: `bind(...).run()`. It holds its arrays.
-        Arguments are those of `run`."""
-        return BoundCall(self, arrays, workspace, stream, offset)
+        settled: roles of which is promised that nothing writes them which may still be running when a call begins, but
+        for the last rows of K and V (docs/calling.md). The other arguments are those of `run`."""
+        return BoundCall(self, arrays, workspace, stream, offset, settled)
 
     def run(self, *, stream: int | None = None, workspace=None, offset: int | None = None, **given):
         """Runs the plan on arrays by role: plan.run(Q=q, K=k, V=v). Shapes are [batch, heads, seqlen, dim] in this
@@ -415,11 +417,12 @@ def check_once(given):
 class BoundCall:
     """What Plan.bind made: a plan, and the arrays that it runs on."""
 
-    def __init__(self, plan, arrays, workspace=None, stream=None, offset=None):
+    def __init__(self, plan, arrays, workspace=None, stream=None, offset=None, settled=()):
         if not isinstance(arrays, dict):
             raise invalid(f"arrays: it is of type {type(arrays).__name__}: a dictionary {{role: array}} is needed")
-        for name in arrays:
+        for name in [*arrays, *settled]:
             plan.role(name)
+        self.settled = [ROLES.index(name) for name in settled]
         plan.leading(arrays)
         self.plan, self.arrays, self.stream, self.offset = plan, dict(arrays), stream, offset
         self.frameworks = {role: tensors.framework_of(role, array) for role, array in self.arrays.items()}
@@ -434,6 +437,8 @@ class BoundCall:
     def make(self):
         views = {role: self.frameworks[role].view(role, array) for role, array in self.arrays.items()}
         bound = self.plan.bind_views(views, self.offset)
+        for role in self.settled:
+            bound.call.tensor[role].settled = 1
         if self.workspace is not None:
             bound.room = 0
             bound.call.workspace_bytes = bytes_of(self.workspace)

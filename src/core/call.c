@@ -274,8 +274,10 @@ static attune_status check_tensor(struct check *check, int role)
     AT_FAIL_IF(tensor->dtype != at_problem_dtype(problem, role), ATTUNE_INVALID_ARGUMENT,
                "%s: its dtype is %s (%d): %s is needed", at_role_name(role), at_dtype_name(tensor->dtype),
                tensor->dtype, at_dtype_name(at_problem_dtype(problem, role)));
-    AT_FAIL_IF(tensor->reserved != 0, ATTUNE_INVALID_ARGUMENT, "%s: reserved is %d: 0 is needed", at_role_name(role),
-               tensor->reserved);
+    const int settled_most = (at_problem_writes(problem) >> role & 1) == 0;
+    AT_FAIL_IF(tensor->settled < 0 || tensor->settled > settled_most, ATTUNE_INVALID_ARGUMENT,
+               "%s: settled is %d: %s is needed", at_role_name(role), tensor->settled,
+               settled_most ? "0 or 1" : "0, the call writes it,");
     at_shape shape = at_shape_of(problem, check->call, role);
     if (at_shape_is_empty(&shape)) {
         return ATTUNE_OK;

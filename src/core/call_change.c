@@ -20,7 +20,7 @@ static uint64_t differ(const attune_tensor *a, const attune_tensor *b)
 
 static uint32_t differ_in_kind(const attune_tensor *a, const attune_tensor *b)
 {
-    return (uint32_t)(a->dtype ^ b->dtype) | (uint32_t)(a->reserved ^ b->reserved);
+    return (uint32_t)(a->dtype ^ b->dtype) | (uint32_t)(a->settled ^ b->settled);
 }
 
 /* Whether a call has data of no role but these. */

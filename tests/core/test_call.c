@@ -222,7 +222,18 @@ static void dtypes(void **state)
         }
     }
     REFUSED(&problem, tensor[ATTUNE_V].dtype, ATTUNE_FP32, "V: its dtype is fp32 (0)", "fp16");
-    REFUSED(&problem, tensor[ATTUNE_V].reserved, 1, "V: reserved is 1", "0");
+}
+
+static void promises(void **state)
+{
+    (void)state;
+    attune_problem problem = parse(everything);
+    attune_call call = whole(&problem);
+    call.tensor[ATTUNE_K].settled = call.tensor[ATTUNE_V].settled = call.tensor[ATTUNE_SINK].settled = 1;
+    accepted(&problem, &call);
+    REFUSED(&problem, tensor[ATTUNE_V].settled, 2, "V: settled is 2", "0 or 1");
+    REFUSED(&problem, tensor[ATTUNE_K].settled, -1, "K: settled is -1", "0 or 1");
+    REFUSED(&problem, tensor[ATTUNE_O].settled, 1, "O: settled is 1", "the call writes it");
 }
 
 static void pointer_alignment(void **state)
@@ -626,6 +637,7 @@ int main(void)
         cmocka_unit_test(presence),
         cmocka_unit_test(empty_tensors_need_no_memory),
         cmocka_unit_test(dtypes),
+        cmocka_unit_test(promises),
         cmocka_unit_test(pointer_alignment),
         cmocka_unit_test(strides),
         cmocka_unit_test(strides_of_single_indices_are_not_checked),
