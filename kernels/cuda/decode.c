@@ -138,10 +138,11 @@ static int32_t join_groups_of(const attune_problem *problem, const attune_config
     return groups;
 }
 
+/* NOTE: four warps where that is enough: more find no registers beside the first launch, and begin when it ends. */
 static int32_t join_rows_of(const attune_problem *problem, const attune_config *config)
 {
-    const int32_t rows = config->value[WARPS] / join_groups_of(problem, config);
-    return rows < config->value[ROWS] ? rows : config->value[ROWS];
+    const int32_t rows = 4 / join_groups_of(problem, config);
+    return rows < 1 ? 1 : rows < config->value[ROWS] ? rows : config->value[ROWS];
 }
 
 /* sizeof(Joint), and sums of units. */

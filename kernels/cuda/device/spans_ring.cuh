@@ -19,7 +19,7 @@ ATTUNE_INLINE constexpr int common_rows(int a, int b)
 
 /* Rows that one box brings: of one page. */
 constexpr int BOX = PAGED ? common_rows(TILE, PAGE_ROWS) : TILE;
-constexpr bool BOXES = BOX % 8 == 0 && (!PAGED || PAGE_ROWS >= 8); /* else rows are copied one by one */
+constexpr bool BOXES = BOX % 8 == 0; /* else rows are copied one by one */
 
 struct alignas(1024) Shared {
     unsigned char ring[OWN_TEAMS][STAGES][bytes_stage]; /* of each stage K, then V, both in chunks */
@@ -72,29 +72,13 @@ ATTUNE_INLINE box box_of(const attune_args &args, int number)
     return b;
 }
 
-/* How a team's threads share the rows of a tile that are copied one by one: each has sixteen bytes of every `apart`-th
- * row, from its first on. */
-template <int dim> struct row_share {
-    static constexpr int parts = (dim + 63) / 64 * 8, apart = HALVES * 32 / parts, count = TILE / apart;
-};
-
-constexpr bool SAME_PAGES = !ATTUNE_HAS_PAGED_V && chunks_qk == chunks_v;
-
-/* The pages of a thread's rows, -1 where nobody sees the row; read a tile ahead where there are registers for them. */
-constexpr bool PAGES_AHEAD = !BOXES && ROWS <= 8 && chunks_qk <= 2 && chunks_v <= 2;
-
-struct row_pages {
-    int k[PAGES_AHEAD ? row_share<dim_qk>::count : 1], v[PAGES_AHEAD && !SAME_PAGES ? row_share<dim_v>::count : 1];
-};
-
 /* The tile that a team copies next: boxes its first warp, rows all. */
 struct cursor {
     job j;
     int end;       /* the block's units */
     int key, stop; /* keys of the job from `stop` on are not the block's */
     unsigned stage;
-    int page; /* that the lane's box is of, or pages of its rows, read a tile ahead */
-    row_pages pages;
+    int page; /* that the lane's box is of, read a tile ahead */
     box own;
 };
 
@@ -108,41 +92,8 @@ ATTUNE_INLINE int page_of(const attune_args &args, bool of_v, const job &j, int 
     return page_in_pool(args, table[key / PAGE_ROWS]);
 }
 
-template <int dim> ATTUNE_INLINE int first_row()
-{
-    return (int)threadIdx.x % (HALVES * 32) / row_share<dim>::parts;
-}
-
-template <int dim, int count>
-ATTUNE_INLINE void read_row_pages(const attune_args &args, const cursor &c, const attune_i32 *table, int (&page)[count])
-{
-    const int first = c.key + first_row<dim>();
-    if (c.key >= c.j.keys.first && c.key + TILE <= c.j.keys.end) {
-#pragma unroll
-        for (int n = 0; n < count; ++n) {
-            page[n] = table[(unsigned)(first + n * row_share<dim>::apart) / PAGE_ROWS];
-        }
-#pragma unroll
-        for (int &of : page) {
-            of = page_in_pool(args, of);
-        }
-        return;
-    }
-#pragma unroll
-    for (int n = 0; n < count; ++n) {
-        const int key = first + n * row_share<dim>::apart;
-        page[n] = is_seen(c.j.keys, key, 1) ? page_in_pool(args, table[key / PAGE_ROWS]) : -1;
-    }
-}
-
 ATTUNE_INLINE void read_page(const attune_args &args, cursor &c)
 {
-    if (PAGES_AHEAD && c.key < c.stop) {
-        read_row_pages<dim_qk>(args, c, page_table_of<ATTUNE_K>(args, c.j.batch), c.pages.k);
-        if constexpr (!SAME_PAGES) {
-            read_row_pages<dim_v>(args, c, page_table_of<ATTUNE_V>(args, c.j.batch), c.pages.v);
-        }
-    }
     if constexpr (PAGED && BOXES) {
         if (lane_of() < boxes && c.key < c.stop) {
             c.page = page_of(args, c.own.of_v, c.j, c.key + c.own.row, BOX);
@@ -198,29 +149,27 @@ ATTUNE_INLINE void copy_boxes(const attune_args &args, const cursor &c, unsigned
     }
 }
 
-/* Rows one by one. NOTE: (first + n apart) is (first ^ n apart), `apart` being a power of two beyond `first`. */
-template <int role, int dim>
-ATTUNE_INLINE void copy_rows(const attune_args &args, const cursor &c, const int *page, unsigned tile)
+/* Rows one by one: lane i knows where row i of the tile is, and all lanes copy parts of each. */
+template <int role, int dim, int chunks>
+ATTUNE_INLINE void copy_rows(const attune_args &args, const job &j, int key, unsigned tile)
 {
-    typedef row_share<dim> share;
-    constexpr int at_once = PAGES_AHEAD ? share::count : 4;
     const attune_tensor &pool = args.tensor[role];
-    const int first = first_row<dim>(), part = (int)threadIdx.x % (HALVES * 32) - first * share::parts;
-    if (first >= share::apart) {
-        return;
-    }
-    const bool exists = part * 8 < dim;
-    const element *from = row_of<element>(pool, 0, c.j.head, 0) + (exists ? part * 8 : 0);
-    const unsigned to = tile + (unsigned)(part / 8) * chunk_bytes + (unsigned)first * LINE;
-#pragma unroll at_once
-    for (int n = 0; n < share::count; ++n) {
-        const int row = n * share::apart, key = c.key + first + row;
-        const int of = PAGES_AHEAD ? page[n] : page_of(args, role == ATTUNE_V, c.j, key, 1);
-        const element *at = from + max(of, 0) * pool.stride[ATTUNE_STRIDE_BATCH] +
-                            (unsigned)key % PAGE_ROWS * pool.stride[ATTUNE_STRIDE_SEQ];
-        ptx_cp_async_cg_shared_global_16((to + (unsigned)((part ^ first) & 7) * 16 ^ (unsigned)(row % 8 * 16)) +
-                                             (unsigned)row * LINE,
-                                         at, exists && of >= 0 ? 16 : 0);
+#pragma unroll 1
+    for (int half = 0; half < TILE; half += 32) {
+        const int row = half + lane_of(), page = row < TILE ? page_of(args, role == ATTUNE_V, j, key + row, 1) : -1;
+        const attune_u64 own =
+            page < 0 ? 0 : reinterpret_cast<attune_u64>(row_of<element>(pool, page, j.head, (key + row) % PAGE_ROWS));
+        constexpr int rows = TILE < 32 ? TILE : 32, parts = chunks * 8;
+#pragma unroll 4
+        for (int i = (int)threadIdx.x % (HALVES * 32); i < rows * parts; i += HALVES * 32) {
+            const int of = i / parts, part = i % parts;
+            const attune_u64 from = __shfl_sync(0xffffffff, own, of);
+            const bool exists = from != 0 && part * 8 < dim;
+            const unsigned to = tile + (unsigned)(part / 8) * chunk_bytes + (unsigned)(half + of) * LINE +
+                                (unsigned)((part ^ of) & 7) * 16;
+            ptx_cp_async_cg_shared_global_16(
+                to, exists ? reinterpret_cast<const element *>(from) + part * 8 : pool.data, exists ? 16 : 0);
+        }
     }
 }
 
@@ -237,8 +186,8 @@ ATTUNE_INLINE void copy_tile(const attune_args &args, const units &all, cursor &
             copy_boxes(args, c, stage, barrier);
         }
     } else {
-        copy_rows<ATTUNE_K, dim_qk>(args, c, c.pages.k, stage);
-        copy_rows<ATTUNE_V, dim_v>(args, c, SAME_PAGES ? c.pages.k : c.pages.v, stage + bytes_k);
+        copy_rows<ATTUNE_K, dim_qk, chunks_qk>(args, c.j, c.key, stage);
+        copy_rows<ATTUNE_V, dim_v, chunks_v>(args, c.j, c.key, stage + bytes_k);
         ptx_cp_async_mbarrier_arrive_noinc(barrier);
     }
     c.stage = c.stage + 1 == STAGES ? 0 : c.stage + 1;
