@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Decoding on a CPU from pages beside keys in one piece: cpu_pages.py [--threads N] [--mb N] [--rounds N] [--dtypes LIST]
+"""Decoding on a CPU from pages beside keys in one piece: cpu_pages.py [--threads N] [--mb N] [--rounds N]
 
 K and V take as many MB, and are the same in every arm; pages are of a random permutation, none is shared. Arms take
-turns in random order; each call finds caches that the others have filled. A row of TSV for each: us in the median, GB/s of
-K and V, and the time in one piece / this one's. Needs libattune ($ATTUNE_LIBRARY) and NumPy, for bf16 ml_dtypes.
+turns in random order; each call finds caches that the others have filled. A row of TSV for each: us in the median,
+GB/s of K and V, and the time in one piece / this one's. --dtypes: some of fp32,fp16,bf16. Needs libattune
+($ATTUNE_LIBRARY) and NumPy, for bf16 ml_dtypes.
 """
 import argparse
 import os

@@ -3,14 +3,14 @@
 
     decode.py [--arm NAME=LIBRARY[:KERNEL[:PARAM=VALUE,...]][+settled]]... [--cells GROUP,...] [--rounds N] [--tsv FILE]
 
-An arm is a libattune, and a kernel of it if one is named; +settled: all but Q is promised to be there (attune_call). `cudnn` is PyTorch's scaled_dot_product_attention by cuDNN,
-on contiguous K and V, for one query; `cudnn_paged` is its graph for pages (cudnn_paged.py), where
-nvidia-cudnn-frontend is installed, `xqa` FlashInfer's kernel, where that is; `read` copies as many bytes of K and V into shared memory and does nothing with
-them. Times are of CUDA graphs of many calls, a replay of each arm in turns and random order; a cell's time is the
-median of rounds. cold: K and V rotate through pools of together 256 MB and more, so that nothing is left in L2; warm:
-the same ones each time. Q, O, tables and lengths are always the same. Each arm's O is compared with fp64 first, for
-the last head of the last sequence: err. Pages are of a random permutation; NHD: [pages, rows, heads, d], else [pages,
-heads, rows, d].
+An arm is a libattune, and a kernel of it if one is named; +settled: all but Q is promised to be there (attune_call).
+`cudnn` is PyTorch's scaled_dot_product_attention by cuDNN, on contiguous K and V, for one query; `cudnn_paged` is its
+graph for pages (cudnn_paged.py), where nvidia-cudnn-frontend is installed, `xqa` FlashInfer's kernel, where that is;
+`read` copies as many bytes of K and V into shared memory and does nothing with them. Times are of CUDA graphs of many
+calls, a replay of each arm in turns and random order; a cell's time is the median of rounds. cold: K and V rotate
+through pools of together 256 MB and more, so that nothing is left in L2; warm: the same ones each time. Q, O, tables
+and lengths are always the same. Each arm's O is compared with fp64 first, for the last head of the last sequence: err.
+Pages are of a random permutation; NHD: [pages, rows, heads, d], else [pages, heads, rows, d].
 """
 import argparse
 import concurrent.futures

@@ -128,7 +128,7 @@ static int32_t smem_of(const attune_problem *problem, const attune_config *confi
     return all < INT32_MAX ? (int32_t)all : INT32_MAX;
 }
 
-/* Groups of spans that a block of the second launch joins at once, and of how many rows; a warp has a row of a group. */
+/* Groups of spans that a block of the second launch joins at once, and of how many rows: a warp has a row of one. */
 static int32_t join_groups_of(const attune_problem *problem, const attune_config *config)
 {
     int32_t groups = 1;

@@ -290,7 +290,7 @@ ATTUNE_INLINE int find_share(const attune_args &args, Shared &shared, int *befor
     return begin;
 }
 
-/* Whether the caller says that all but the queries and the last rows of K and V is there before the launch before ends. */
+/* Whether the caller says that all but queries and the last rows of K and V is there before the launch before ends. */
 ATTUNE_INLINE bool is_settled(const attune_args &args)
 {
     attune_i32 all = args.tensor[ATTUNE_K].settled & args.tensor[ATTUNE_V].settled;
@@ -388,7 +388,14 @@ extern "C" __global__ void __launch_bounds__(threads, 1) fwd_decode(const __grid
     }
 }
 
-extern "C" __global__ void __launch_bounds__(join_threads) fwd_decode_join(const __grid_constant__ attune_args args)
+/* NOTE: for sm_100 the compiler spills, unless it is told that one block a multiprocessor is enough. */
+#if ATTUNE_ARCH >= 100
+#define JOIN_BOUNDS join_threads, 1
+#else
+#define JOIN_BOUNDS join_threads
+#endif
+
+extern "C" __global__ void __launch_bounds__(JOIN_BOUNDS) fwd_decode_join(const __grid_constant__ attune_args args)
 {
     extern __shared__ __align__(16) unsigned char memory[];
     ptx_griddepcontrol_launch_dependents();

@@ -6,7 +6,7 @@
 #include "device/spans.cuh"
 
 constexpr int JOIN_WARPS = WARPS, join_threads = JOIN_WARPS * 32; /* of a block, at most */
-constexpr int quads = (ATTUNE_HEAD_DIM_V + 127) / 128; /* of a lane: four neighbouring columns of each 128 */
+constexpr int quads = (ATTUNE_HEAD_DIM_V + 127) / 128;            /* of a lane: four neighbouring columns of each 128 */
 
 struct Joint {
     float4 o[JOIN_WARPS][quads][32];

@@ -1,5 +1,5 @@
-"""What a caller promises of tensors (attune_tensor.settled), on a CUDA device: a call that begins before the launch before
-it has ended, which only then writes Q and the last rows of K and V."""
+"""What a caller promises of tensors (attune_tensor.settled), on a CUDA device: a call that begins before the launch
+before it has ended, which only then writes Q and the last rows of K and V."""
 import pytest
 
 import attune
