@@ -293,6 +293,53 @@ def mma_features(results):
                   for problem, row in rows.items()])
 
 
+FEATURES = {"sink": "sink", "strict": "strict", "alibi": "ALiBi", "softcap=30": "softcap 30", "bias=1xh": "bias `1xh`",
+            "mask": "mask", "varlen=1": "packed"}
+
+
+def hopper_features(results):
+    """A row a feature, a column a head dim and mask: of the rate of the same problem without the feature."""
+    columns, rows = {}, {}
+    for row in results.rows("hopper_features.tsv"):
+        terms = [term for term in row["problem"].split(",") if term != "causal"]
+        feature = next((term for term in terms if term in FEATURES), None)
+        if feature is not None:
+            column = column_of(row["problem"])
+            columns.setdefault(column)
+            rows.setdefault(feature, {})[column] = f"{float(row['share']):.2f}"
+    return table(["feature", *columns],
+                 [[name, *(rows[feature].get(column, "") for column in columns)]
+                  for feature, name in FEATURES.items() if feature in rows])
+
+
+def hopper_windows(results):
+    """A row a window: of the plain kernel's rate, and what a tile of 128 queries leaves of it."""
+    columns, rows = {}, {}
+    for row in results.rows("hopper_features.tsv"):
+        width = re.search(r"window=(\d+):0", row["problem"])
+        if width:
+            column = "d=" + row["problem"].split(",d")[1].split(",")[0]
+            columns.setdefault(column)
+            rows.setdefault(int(width.group(1)) + 1, {})[column] = f"{float(row['share']):.2f}"
+    return table(["window", *columns, "W / (W + 128)"],
+                 [[f"{width:,}", *(cells.get(column, "") for column in columns), f"{width / (width + 128):.2f}"]
+                  for width, cells in sorted(rows.items())])
+
+
+def hopper_peers(results):
+    """A row a problem with a feature: µs, and what others take of it."""
+    rows, names = {}, {}
+    for row in results.rows("hopper_peers.tsv"):
+        rows.setdefault(row["problem"], {})[row["arm"]] = float(row["median_us"])
+        if row["arm"] != "wgmma":
+            names.setdefault(row["arm"])
+    shown = {"flex": "FlexAttention", **PEERS}
+    return table(["problem", "`wgmma`, µs", *(shown[name] for name in names)],
+                 [[f"`{problem}`", microseconds(us["wgmma"]),
+                   *(f"{us[name] / us['wgmma']:.2f}" if name in us else "" for name in names)]
+                  for problem, us in rows.items() if "wgmma" in us])
+
+
 def ratio_bar(results, upper, lower, factor):
     """Whether `upper` is `factor` times as fast as `lower`, or as a `lower` that just met its own bar."""
     found = results.us(SMALL, lower) / results.us(SMALL, upper)
@@ -336,7 +383,8 @@ def bars(results):
 TABLES = {"machine": machine, "summary": summary, "guards": guards, "plans": plans, "calls": calls,
           "bars": bars, "steps": steps, "racecheck": racecheck, "barriers": barriers, "ablations": ablations,
           "ablation_counters": ablation_counters,
-          "small_warm": small_warm, "small_cold": small_cold, "host": host, "mma": mma, "mma_features": mma_features}
+          "small_warm": small_warm, "small_cold": small_cold, "host": host, "mma": mma, "mma_features": mma_features,
+          "hopper_features": hopper_features, "hopper_windows": hopper_windows, "hopper_peers": hopper_peers}
 PLACE = re.compile(r"(<!-- table (\w+)(?: (\w+))? -->\n).*?(<!-- end -->)", re.S)
 
 
