@@ -340,6 +340,33 @@ def hopper_peers(results):
                   for problem, us in rows.items() if "wgmma" in us])
 
 
+KINDS = {("normal", "1"): "normal", ("falling", "1"): "fall by 1.5 nats each 64 keys", ("normal", "4"): "deviation 4",
+         ("normal", "16"): "deviation 16", ("diagonal", "1"): "a diagonal of 12 nats"}
+
+
+def hopper_kinds(results):
+    """A row a kind of scores and type: the better peer's time over auto's, and auto's largest error over the least."""
+    found, columns = {}, {}
+    for row in results.rows("hopper_kinds.tsv"):
+        arm = row["arm"]
+        if (row["kind"], row["spread"]) in KINDS and (arm == "auto" or not arm.startswith(("trial:", "wgmma"))):
+            key = row["kind"], row["spread"], row["problem"], row["run"]
+            found.setdefault(key, {})[arm] = float(row["median_us"]), float(row["error"])
+    body = {}
+    for (kind, spread, problem, _), arms in found.items():
+        if len(arms) == 3:
+            column = column_of(problem)
+            columns.setdefault(column)
+            peers = [arms[arm] for arm in arms if arm != "auto"]
+            cell = f"{min(us for us, _ in peers) / arms['auto'][0]:.2f}, " \
+                   f"{arms['auto'][1] / min(error for _, error in peers):.1f}"
+            body.setdefault((kind, spread, "bf16" if "bf16" in problem else "fp16"), {})[column] = cell
+    return table(["scores", "", *columns],
+                 [[name, dtype, *(body[kind, spread, dtype].get(column, "") for column in columns)]
+                  for (kind, spread), name in KINDS.items() for dtype in ("bf16", "fp16")
+                  if (kind, spread, dtype) in body])
+
+
 def ratio_bar(results, upper, lower, factor):
     """Whether `upper` is `factor` times as fast as `lower`, or as a `lower` that just met its own bar."""
     found = results.us(SMALL, lower) / results.us(SMALL, upper)
@@ -384,7 +411,7 @@ TABLES = {"machine": machine, "summary": summary, "guards": guards, "plans": pla
           "bars": bars, "steps": steps, "racecheck": racecheck, "barriers": barriers, "ablations": ablations,
           "ablation_counters": ablation_counters,
           "small_warm": small_warm, "small_cold": small_cold, "host": host, "mma": mma, "mma_features": mma_features,
-          "hopper_features": hopper_features, "hopper_windows": hopper_windows, "hopper_peers": hopper_peers}
+          "hopper_features": hopper_features, "hopper_windows": hopper_windows, "hopper_peers": hopper_peers, "hopper_kinds": hopper_kinds}
 PLACE = re.compile(r"(<!-- table (\w+)(?: (\w+))? -->\n).*?(<!-- end -->)", re.S)
 
 
