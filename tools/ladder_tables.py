@@ -411,7 +411,8 @@ TABLES = {"machine": machine, "summary": summary, "guards": guards, "plans": pla
           "bars": bars, "steps": steps, "racecheck": racecheck, "barriers": barriers, "ablations": ablations,
           "ablation_counters": ablation_counters,
           "small_warm": small_warm, "small_cold": small_cold, "host": host, "mma": mma, "mma_features": mma_features,
-          "hopper_features": hopper_features, "hopper_windows": hopper_windows, "hopper_peers": hopper_peers, "hopper_kinds": hopper_kinds}
+          "hopper_features": hopper_features, "hopper_windows": hopper_windows, "hopper_peers": hopper_peers,
+          "hopper_kinds": hopper_kinds}
 PLACE = re.compile(r"(<!-- table (\w+)(?: (\w+))? -->\n).*?(<!-- end -->)", re.S)
 
 
