@@ -154,8 +154,8 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
         return attune_refuse(reason, "BLOCK_N %d, GROUPS %d: %d registers for fragments and %d besides, of %d",
                              config->value[BLOCK_N], config->value[GROUPS], held, besides, given);
     }
-    if (problem->bias != ATTUNE_BIAS_NONE && problem->mask && config->value[GROUPS] == 3) {
-        return attune_refuse(reason, "GROUPS 3, a bias and a mask: 2, since four warps copy them otherwise");
+    if (problem->mask && config->value[GROUPS] == 3) {
+        return attune_refuse(reason, "GROUPS 3 with a mask: 2, since the producer's warps pack one group's each");
     }
     if (contains(problem) && config->value[SCHEDULER] == COUNTER) {
         return attune_refuse(reason, "SCHEDULER 2, strict, a bias or a mask: rows are mended job by job, in turns");

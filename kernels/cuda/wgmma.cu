@@ -515,6 +515,11 @@ ATTUNE_INLINE void run_tile(const attune_args &args, Shared &shared, const job &
                             weights &p, outputs &o)
 {
     held keys = c.tiles.next(), values = c.tiles.next();
+#if PAIRED
+    if constexpr (PAIRS_AHEAD) {
+        take_pairs(c);
+    }
+#endif
     await_tile(c, keys);
     await_order<PINGPONG>(c.group);
     multiply_keys(c, keys, s);
@@ -526,7 +531,9 @@ ATTUNE_INLINE void run_tile(const attune_args &args, Shared &shared, const job &
     multiply_values(c, values, p, o, i > c.first + 1);
     pass_order<PINGPONG, GROUPS>(c.group);
 #if PAIRED
-    take_pairs(c);
+    if constexpr (!PAIRS_AHEAD) {
+        take_pairs(c);
+    }
 #endif
     await_scores<1>(s);
     leave_keys(c, keys, i);

@@ -66,6 +66,8 @@ static const struct {
           {"wgmma", "b1,h2,s130,d32,dv48,fp16,bias=bx1,mask,alibi"},
           {"wgmma", "b3,h2,hkv1,s200,d32,fp16,causal,varlen=1"},
           {"wgmma", "b2,h1,s300,d32,bf16,bias=1xh,mask,window=100:40"},
+          {"wgmma", "b1,h2,sq260,skv500,d32,fp16,causal,window=150:0"},
+          {"wgmma", "b2,h1,s280,d40,bf16,window=30:90,softcap=20,alibi,seqused"},
 },
   of_decode[] = {
       {"decode", "b1,h4,hkv2,sq1,skv1500,d128,bf16"},

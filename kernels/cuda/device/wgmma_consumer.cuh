@@ -22,7 +22,9 @@ enum {
     CURVED = ATTUNE_HAS_SOFTCAP && !SCORES_AT_ONCE,
     /* Tiles without a maximum take in their bias among the exponentials. NOTE: a mask there costs more than before
      * them, and hides NaN of the bias besides; with a softcap registers are too few. */
-    BIAS_LATE = ATTUNE_HAS_BIAS && !ATTUNE_HAS_MASK && !ATTUNE_HAS_SOFTCAP && static_max
+    BIAS_LATE = ATTUNE_HAS_BIAS && !ATTUNE_HAS_MASK && !ATTUNE_HAS_SOFTCAP && static_max,
+    /* A bias is read before the group's turn, where it waits anyway; a mask, which is here later, behind it. */
+    PAIRS_AHEAD = ATTUNE_HAS_BIAS && !ATTUNE_HAS_MASK
 };
 
 struct consumer {

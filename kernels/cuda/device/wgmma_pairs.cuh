@@ -135,32 +135,39 @@ ATTUNE_INLINE unsigned nonzero_bytes(unsigned x)
     return (((x & 0x7f7f7f7f) + 0x7f7f7f7f) | x) & 0x80808080;
 }
 
-/* The mask's bits of a tile that lies at `from` as it came, and whether all are 1. NOTE: 64 columns at a time, for want
- * of registers. */
-ATTUNE_INLINE void pack_group(unsigned to, unsigned all_seen, unsigned from, int lane)
+/* The mask's bits of a tile that lies at `from` as it came, and whether all are 1. Returns whether it has bytes that
+ * are neither 0 nor 1: then its bits are not true unless `any_byte`. NOTE: 64 columns at a time, for want of registers.
+ * The masks of most have bytes of 0 and 1, whose sums, shifted, are their bits: a quarter of the instructions. */
+template <bool any_byte> ATTUNE_INLINE bool pack_group(unsigned to, unsigned all_seen, unsigned from, int lane)
 {
-    unsigned all = 0x80808080;
+    unsigned all = 0xffffffff, others = 0;
 #pragma unroll 1
     for (int i = lane; i < 64 * OCTETS; i += 32) {
         const int row = i % 64, first = i / 64 * 4;
-        unsigned bits[2] = {0, 0}; /* of columns 0 ... 3 and 4 ... 7: a bit for each eight */
+        unsigned bits[2] = {0, 0}, none = 0xffffffff; /* of columns 0 ... 3 and 4 ... 7: a bit for each eight */
 #pragma unroll
         for (int p = 0; p < 4; ++p) {
             if (BLOCK_N % 64 == 0 || first + p < BLOCK_N / 16) {
                 const uint4 x = ptx_ld_shared_v4_b32(from + pair_part<MASK_PARTS>(row, first + p) * 16);
-                const unsigned even[2] = {nonzero_bytes(x.x), nonzero_bytes(x.z)};
-                const unsigned odd[2] = {nonzero_bytes(x.y), nonzero_bytes(x.w)};
-                bits[0] |= even[0] >> (7 - p * 2) | even[1] >> (6 - p * 2);
-                bits[1] |= odd[0] >> (7 - p * 2) | odd[1] >> (6 - p * 2);
-                all &= even[0] & even[1] & odd[0] & odd[1];
+                if constexpr (any_byte) {
+                    bits[0] |= nonzero_bytes(x.x) >> (7 - p * 2) | nonzero_bytes(x.z) >> (6 - p * 2);
+                    bits[1] |= nonzero_bytes(x.y) >> (7 - p * 2) | nonzero_bytes(x.w) >> (6 - p * 2);
+                } else {
+                    bits[0] += (x.z * 2 + x.x) << p * 2;
+                    bits[1] += (x.w * 2 + x.y) << p * 2;
+                    others |= x.x | x.y | x.z | x.w;
+                }
+                none &= ~(0x03030303u << p * 2);
             }
         }
+        all &= (bits[0] & bits[1]) | none;
         ptx_st_shared_v2_b32(to + row * SEEN_ROW_BYTES + i / 64 * 8, bits[0], bits[1]);
     }
-    const bool whole = __all_sync(0xffffffff, all == 0x80808080);
+    const bool whole = __all_sync(0xffffffff, all == 0xffffffff);
     if (lane == 0) {
         ptx_st_shared_b32(all_seen, whole);
     }
+    return __any_sync(0xffffffff, (others & 0xfefefefe) != 0);
 }
 
 /* Gives `take` the block's jobs, once the queries of `count` groups from `first` on are here: then a job is known. */
@@ -233,6 +240,7 @@ ATTUNE_INLINE void produce_mask(const attune_args &args, const Shared &shared, u
 {
     const unsigned raw = base + smem_pairs + group * GROUP_PAIRS_BYTES + PLACES * PLACE_BYTES;
     ring<PLACES> places;
+    bool any_byte = false; /* some byte so far was neither 0 nor 1 */
     each_known_job<1>(shared, base, group, [&](const job &j) {
         const auto mask = pair_rows_of<unsigned char>(args, args.tensor[ATTUNE_MASK], j);
         const int row = j.row + group * 64;
@@ -254,8 +262,12 @@ ATTUNE_INLINE void produce_mask(const attune_args &args, const Shared &shared, u
             barrier_wait(base + smem_empty_pairs + number * 8, place.parity ^ 1);
             ptx_cp_async_wait_group<PLACES - 1>();
             __syncwarp();
-            pack_group(place_at(base, group, place) + BIAS_BYTES, base + smem_all_seen + number * 4,
-                       raw + i % PLACES * RAW_BYTES, lane);
+            const unsigned to = place_at(base, group, place) + BIAS_BYTES, from = raw + i % PLACES * RAW_BYTES;
+            const unsigned all_seen = base + smem_all_seen + number * 4;
+            any_byte = any_byte || pack_group<false>(to, all_seen, from, lane);
+            if (any_byte) {
+                pack_group<true>(to, all_seen, from, lane);
+            }
             ptx_mbarrier_arrive(base + smem_full_pairs + number * 8);
             __syncwarp();
             copy(i + PLACES);
@@ -380,8 +392,11 @@ template <int count> ATTUNE_INLINE void add_pairs(const consumer &c, float hidde
     if constexpr (ATTUNE_HAS_MASK) {
         if (c.all_seen == 0) {
 #pragma unroll
-            for (int i = 0; i < count; ++i) {
-                s[i] = c.seen[i / 2 % 2][i / 32] >> (i / 4 % 8 + i % 2 * 8) & 1 ? s[i] : hidden;
+            for (int n = 0; n < OCTETS * 32; ++n) { /* NOTE: a word's bits in turn: one instruction makes predicates */
+                const int word = n / 16, i = word / 2 * 32 + n % 8 * 4 + word % 2 * 2 + n / 8 % 2;
+                if (i < count) {
+                    s[i] = c.seen[word % 2][word / 2] >> (n % 16) & 1 ? s[i] : hidden;
+                }
             }
         }
     }
