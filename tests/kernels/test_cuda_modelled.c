@@ -580,6 +580,54 @@ static void next_sequences_have_no_say(void **state)
     model.target.arch_features = 0;
 }
 
+/* O where keys are seen by bytes as they are drawn, or by ones. */
+static size_t outputs_by_mask(const attune_problem *problem, attune_plan *plan, bool ones, uint16_t *o, size_t room)
+{
+    const at_draw draw = {.seed = SEED};
+    at_placement place = {0};
+    at_inputs inputs;
+    assert_ok(at_inputs_draw(problem, &draw, &inputs));
+    unsigned char *mask = inputs.buffer[ATTUNE_MASK].base + inputs.buffer[ATTUNE_MASK].at;
+    unsigned char largest = 0;
+    for (size_t i = 0; i < inputs.buffer[ATTUNE_MASK].bytes; ++i) {
+        largest = mask[i] > largest ? mask[i] : largest;
+        mask[i] = ones ? mask[i] != 0 : mask[i];
+    }
+    assert_true(largest > 1 && inputs.buffer[ATTUNE_O].bytes <= room);
+    assert_ok(at_placement_create(at_context_device(model.context), &inputs, &place));
+    assert_ok(at_placement_run(&place, plan, &place.call));
+    const size_t bytes = inputs.buffer[ATTUNE_O].bytes;
+    memcpy(o, inputs.call.tensor[ATTUNE_O].data, bytes);
+    at_placement_free(&place);
+    at_inputs_free(&inputs);
+    return bytes;
+}
+
+/* Masks of 0 and 1 are packed in a way of their own. */
+static void ones_say_what_other_bytes_say(void **state)
+{
+    enum { ROOM = 2 * 200 * 32 };
+    static uint16_t found[2][ROOM];
+    static const char *const params[] = {"GROUPS=2,BLOCK_N=128,Q_STAGES=1,PINGPONG=1,SCHEDULER=1,RESCALE=15,AHEAD=2",
+                                         "GROUPS=2,BLOCK_N=80,Q_STAGES=1,PINGPONG=1,SCHEDULER=1,RESCALE=15,AHEAD=2"};
+    (void)state;
+    skip_without_compiler();
+    model.target.arch_features = 1;
+    model.kernel = at_catalogue_find("wgmma");
+    for (size_t i = 0; i < sizeof params / sizeof params[0]; ++i) {
+        attune_problem problem;
+        attune_plan *plan = NULL;
+        model.params = params[i];
+        assert_ok(attune_problem_parse("b1,h2,s200,d32,bf16,mask", &problem));
+        assert_ok(plan_modelled(NULL, &problem, &plan));
+        const size_t bytes = outputs_by_mask(&problem, plan, false, found[0], sizeof found[0]);
+        assert_int_equal(outputs_by_mask(&problem, plan, true, found[1], sizeof found[1]), bytes);
+        assert_memory_equal(found[0], found[1], bytes);
+        attune_plan_destroy(plan);
+    }
+    model.target.arch_features = 0;
+}
+
 static int set_up(void **state)
 {
     attune_options options;
@@ -608,6 +656,6 @@ int main(void)
         cmocka_unit_test(mma_fp32_passes_the_suite),  cmocka_unit_test(wgmma_fp32_passes_the_suite),
         cmocka_unit_test(wgmma_passes_the_suite),     cmocka_unit_test(decode_passes_the_suite),
         cmocka_unit_test(hidden_keys_leave_no_trace), cmocka_unit_test(scores_of_nan_are_seen),
-        cmocka_unit_test(next_sequences_have_no_say)};
+        cmocka_unit_test(next_sequences_have_no_say), cmocka_unit_test(ones_say_what_other_bytes_say)};
     return cmocka_run_group_tests(tests, set_up, clean_up);
 }
