@@ -304,7 +304,7 @@ def hopper_features(results):
         terms = [term for term in row["problem"].split(",") if term != "causal"]
         feature = next((term for term in terms if term in FEATURES), None)
         if feature is not None:
-            column = column_of(row["problem"])
+            column = column_of(row["problem"]).split(",")[0]
             columns.setdefault(column)
             rows.setdefault(feature, {})[column] = f"{float(row['share']):.2f}"
     return table(["feature", *columns],
