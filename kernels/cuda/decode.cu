@@ -388,7 +388,7 @@ extern "C" __global__ void __launch_bounds__(threads, 1) fwd_decode(const __grid
     }
 }
 
-/* NOTE: for sm_100 the compiler spills, unless it is told that one block a multiprocessor is enough. */
+/* NOTE: for sm_100 the compiler spills, unless the bounds say that one block a multiprocessor is enough. */
 #if ATTUNE_ARCH >= 100
 #define JOIN_BOUNDS join_threads, 1
 #else
