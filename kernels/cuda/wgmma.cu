@@ -1,10 +1,10 @@
 /* wgmma: attention forward for sm_90a. docs/hopper.md draws it.
  *
  * A block stays for many tiles of queries (jobs). One producer thread has the copy engine fill rings of Q, K and V
- * tiles; GROUPS warp groups of 64 query rows each multiply by wgmma. Scores, weights and O never leave registers.
- * The scores of the next tile of keys are multiplied while the softmax of this one runs, across the end of
- * a job too where Q_STAGES is 2; with PINGPONG the groups take turns in giving work to the tensor cores. With RESCALE 0
- * O follows each tile's maximum, with 15 only first tiles and those of sharp jobs have theirs taken (static_max.cuh).
+ * tiles; GROUPS warp groups of 64 query rows each multiply by wgmma. Scores, weights and O never leave registers. The
+ * next tile's scores are multiplied while the softmax of this one runs, past a job's end too where Q_STAGES is 2; with
+ * PINGPONG the groups take turns in giving work to the tensor cores. With RESCALE 0 O follows each tile's maximum,
+ * with 15 only first tiles and those of sharp jobs have theirs taken (static_max.cuh).
  * Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN), but in strict problems. */
 #include "device/row_again.cuh"
 #include "device/static_max.cuh"
