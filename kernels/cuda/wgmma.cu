@@ -162,8 +162,7 @@ ATTUNE_INLINE void store(const attune_args &args, const job &j, const consumer &
 
 /* ---- Rows of strict problems ---- */
 
-/* Whether a non-finite value can reach rows that do not see it and must not: 0 x NaN is NaN, and rows of a tile see
- * different keys. */
+/* Whether a non-finite value can reach rows that must not see it: 0 x NaN is NaN, rows of a tile see different keys. */
 enum { CONTAINS = (ATTUNE_HAS_STRICT && (ENDS_MOVE || BEGINS_MOVE)) || PAIRED };
 
 #if ATTUNE_HAS_STRICT || PAIRED
