@@ -70,6 +70,9 @@ typedef struct {
 static void forget(kind *it)
 {
     if (it && --it->users == 0) {
+        for (int i = 0; i < it->outputs; ++i) {
+            at_fast_drop_spare(&it->make[i]);
+        }
         Py_XDECREF(it->hold);
         Py_XDECREF(it->makers);
         free(it);

@@ -76,9 +76,13 @@ PyObject *at_fast_make(const dl_exchange *exchange, maker *by, PyObject *like, v
 
 /* ---- Spares ------------------------------------------------------------------------------------------------------ */
 
-bool at_fast_may_spare(const spares *all, const void *stream)
+bool at_fast_may_spare(spares *all, const void *stream)
 {
-    return !stream && all->pools && *all->pools == 1;
+    if (all->pools && *all->pools != 1) {
+        all->pools = NULL;
+        at_fast_drop_spares(all);
+    }
+    return !stream && all->pools;
 }
 
 PyObject *at_fast_take_spare(const spares *all, maker *by, void **data)
@@ -114,10 +118,24 @@ void at_fast_make_spare(spares *all, const dl_exchange *exchange, maker *by)
     bool inference = all->in_inference();
     made = make_plain(exchange, by, &data);
     PyErr_Clear();
+    if (!at_fast_may_spare(all, NULL)) { /* since the launch, or the making */
+        Py_XDECREF(made);
+        return;
+    }
     spare *it = place_of(all, by); /* now, for making may run other calls */
     old = it->tensor;
     *it = (spare){.of = by, .tensor = made, .data = data, .inference = inference};
     Py_XDECREF(old);
+}
+
+void at_fast_drop_spare(const maker *by)
+{
+    spare *it = by->place;
+    if (it && it->of == by) {
+        PyObject *old = it->tensor;
+        *it = (spare){.of = NULL};
+        Py_XDECREF(old);
+    }
 }
 
 void at_fast_drop_spares(spares *all)

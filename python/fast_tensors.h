@@ -53,9 +53,9 @@ typedef struct {
     spare *place; /* where its spare lies, if that is still its own */
 } maker;
 
-/* A tensor that was made behind a launch, while the kernel worked, for the next call of its kind: making it takes a
- * third of the host's time before a launch. Of the default stream alone, on which no graph can be captured: what is
- * done with its memory there comes after all that was done before. Few, and small. */
+/* A tensor that was made behind a launch, while the kernel worked, for the next call of its kind, which need not wait
+ * for its making. Of the default stream alone, on which no graph can be captured: what is done with its memory there
+ * comes after all that was done before. Few, and small. */
 struct spare {
     const maker *of;
     PyObject *tensor; /* NULL: it is in use */
@@ -67,7 +67,7 @@ enum { SPARES = 8, SPARE_BYTES = 1 << 20 };
 
 /* in_inference, pools: PyTorch's own function that says whether it is in that mode, and the number of the next pool of
  * memory that anybody makes. While one is in use all that is made should be of it; so once there was one, there are no
- * spares. NULL: unknown, likewise. */
+ * spares, and `pools` is NULL. NULL: unknown, likewise. */
 typedef struct {
     bool (*in_inference)(void);
     const uint64_t *pools;
@@ -81,11 +81,13 @@ bool at_fast_read_maker(const dl_exchange *exchange, PyObject *one, PyObject *li
 /* A tensor, and where it lies. */
 PyObject *at_fast_make(const dl_exchange *exchange, maker *by, PyObject *like, void **data);
 
-/* Whether calls on this stream may use spares, and make them. */
-bool at_fast_may_spare(const spares *all, const void *stream);
+/* Whether calls on this stream may use spares, and make them; where nobody may any more, all are dropped. */
+bool at_fast_may_spare(spares *all, const void *stream);
 /* NULL where there is none. */
 PyObject *at_fast_take_spare(const spares *all, maker *by, void **data);
 void at_fast_make_spare(spares *all, const dl_exchange *exchange, maker *by);
+/* The maker's own, before the maker goes. */
+void at_fast_drop_spare(const maker *by);
 void at_fast_drop_spares(spares *all);
 
 #endif

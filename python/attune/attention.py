@@ -465,7 +465,7 @@ def renamed(error, names):
     import re
     first, overlap, rest = error.sentence.partition(" overlaps ")
     parts = [first, overlap, rest] if overlap else ["", "", first]
-    role, other = (re.match("[A-Z_]*", part)[0] for part in (parts[0], parts[2]))
+    role, other = (re.match(r"(?:[A-Z_]+\b)?", part)[0] for part in (parts[0], parts[2]))
     if other not in names or (overlap and role not in names):
         return error
     return Error(error.status, f"{names.get(role, '')}{overlap}{names[other]}{parts[2][len(other):]}")

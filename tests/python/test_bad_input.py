@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import attune
+from attune import attention
 
 
 def arrays(*shape, dtype=np.float32):
@@ -155,6 +156,16 @@ def bad_roles():
         ({"offset": 3}, "offset: the problem .* has no number"),
     ]:
         yield plan, {**good, **changed}, words
+
+
+def test_other_words_than_a_role_stay():
+    names = {**attention.ARGUMENTS, "O": "out"}
+    for sentence in ["OpenBLAS is not there", "Kernels overlaps O", "O_ is given", "", "what it is"]:
+        error = attune.Error(1, sentence)
+        assert attention.renamed(error, names) is error
+    for sentence, wanted in [("O", "out"), ("Q[3] is 7", "q[3] is 7"), ("O overlaps K: it", "out overlaps k: it"),
+                             ("LSE: none", "lse: none")]:
+        assert attention.renamed(attune.Error(1, sentence), names).sentence == wanted
 
 
 @pytest.mark.parametrize("number", range(22))

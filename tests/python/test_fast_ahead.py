@@ -128,6 +128,44 @@ def test_pools_of_memory(device):
     assert all(torch.equal(one, want) for one in found)
 
 
+def test_none_is_kept_once_there_was_a_pool(device):
+    served = [device.learn(*draw(length))[1] for length in range(1, 4)]
+    device.made.clear()
+    for serve in served:
+        serve()
+    assert device.left() == 3
+    device.pools.value, device.stream = 2, 7  # on any stream
+    with pytest.raises(attune.Error, match="call.stream is 0x7"):
+        served[0]()
+    assert device.left() == 0
+
+
+def test_a_pool_that_was_made_since_the_launch(device):
+    want, serve = device.learn(*draw())
+    serve()
+
+    def pool():
+        device.pools.value = 2
+
+    device.before = pool
+    assert torch.equal(serve(), want)
+    assert device.left() == 0
+
+
+def test_a_kind_that_is_learned_anew_lets_its_output_go(device, monkeypatch):
+    given = draw()
+    want, serve = device.learn(*given)
+    serve()
+    assert device.left() == 1
+    monkeypatch.setattr(attention, "fast_sdpa", None)
+    for _ in range(fast.AGAIN):  # served by Python
+        attune.sdpa(*given)
+    assert device.left() == 0
+    for _ in range(2):
+        assert torch.equal(serve(), want)
+    assert device.left() == 1
+
+
 def test_inference_mode(device):
     _, serve = device.learn(*draw())
     for inference in (True, True, False, False, True):

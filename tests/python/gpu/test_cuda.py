@@ -1,4 +1,5 @@
 """attune.torch on a CUDA device; skipped where there is none. run.sh in this folder runs these on such a machine."""
+import os
 import random
 import subprocess
 import sys
@@ -7,7 +8,7 @@ import threading
 import pytest
 
 import attune
-from attune import command
+from attune import command, fast
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
@@ -364,6 +365,10 @@ q, k, v = (torch.randn(1, 8, 64, 64, device="cuda", dtype=torch.float16) for _ i
 size = q.numel() * 2
 for _ in range(5):
     want = attune.sdpa(q, k, v)
+there = {block["address"] for part in torch.cuda.memory_snapshot() for block in part["blocks"]
+         if block["state"] == "active_allocated"}
+o = attune.sdpa(q, k, v)
+assert o.data_ptr() in there and torch.equal(o, want)
 before = torch.cuda.memory_allocated()
 kept = [attune.sdpa(q, k, v) for _ in range(20)]
 assert len({o.data_ptr() for o in kept}) == 20 and all(torch.equal(o, want) for o in kept)
@@ -395,15 +400,17 @@ if hasattr(torch.cuda, "use_mem_pool"):
     after = [attune.sdpa(q, k, v) for _ in range(3)]
     assert not any(first <= o.data_ptr() < last for first, last in ends for o in after), ends
     assert all(torch.equal(o, want) for o in inside + after)
-print("served ahead", fast.table is not None)
+assert fast.table is not None
 """
 
 
+@pytest.mark.skipif(os.environ.get("ATTUNE_FAST") == "0" or fast.find() is None, reason="there is no attune._fast")
+@pytest.mark.skipif(not hasattr(torch.Tensor, "__dlpack_c_exchange_api__"), reason="PyTorch has no table of DLPack's")
 def test_outputs_made_ahead():
     """In a process of its own: once somebody has made a pool of memory there are none."""
     done = subprocess.run([sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}\n{AHEAD}"], text=True,
                           capture_output=True, timeout=300)
-    assert done.returncode == 0 and "served ahead" in done.stdout, done.stderr
+    assert done.returncode == 0, done.stderr
 
 
 def test_no_memory_for_an_output():
