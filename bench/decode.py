@@ -5,7 +5,7 @@
 
 An arm is a libattune, and a kernel of it if one is named; +settled: all but Q is promised to be there (attune_call).
 `cudnn` is PyTorch's scaled_dot_product_attention by cuDNN, on contiguous K and V, for one query; `cudnn_paged` is its
-graph for pages (cudnn_paged.py), where nvidia-cudnn-frontend is installed;
+graph for pages (cudnn_paged.py), where nvidia-cudnn-frontend is installed, `xqa` FlashInfer's kernel, where that is;
 `read` copies as many bytes of K and V into shared memory and does nothing with them. Times are of CUDA graphs of many
 calls, a replay of each arm in turns and random order; a cell's time is the median of rounds. cold: K and V rotate
 through pools of together 256 MB and more, so that nothing is left in L2; warm: the same ones each time. Q, O, tables
@@ -212,6 +212,22 @@ def cudnn_paged_arm(cell, data):
     return calls, [calls[0]()], "cudnn_paged"
 
 
+def xqa_arm(cell, data):
+    """FlashInfer's XQA, which takes lengths and tables on the device, too; it keeps semaphores from call to call."""
+    from flashinfer import xqa
+    heads = (cell.batch, 1, cell.heads, cell.dim)
+    o, q = torch.empty(heads, dtype=torch.bfloat16, device="cuda"), data.q.transpose(1, 2).reshape(heads)
+    room, semaphores = (torch.zeros(size << 20, dtype=torch.uint8, device="cuda") for size in (256, 8))
+    table, used = data.table.clamp(0, data.k[0].shape[0] - 1), data.used.to(torch.uint32).view(-1, 1)
+
+    def call(k, v):
+        return lambda: xqa(q, k.transpose(1, 2), v.transpose(1, 2), table, used, o, room, semaphores.view(torch.uint32),
+                           cell.heads_kv, cell.page, kv_layout="NHD")
+    calls = [call(k, v) for k, v in zip(data.k, data.v)]
+    calls[0]()
+    return calls, [o.transpose(1, 2)], "xqa"
+
+
 def capture(calls, most_us):
     """A graph of many calls, and how many."""
     stream = torch.cuda.Stream()
@@ -271,10 +287,14 @@ def run_cell(cell, options, read, out):
             arms.pop(name, None)
             print(f"# {cell.name}: {name}: {str(error)[-300:]}", flush=True)
             torch.cuda.synchronize()
-    peer = "cudnn_paged" if cell.page else "cudnn"
-    if cell.page or cell.sq == 1:
+    peers = {"cudnn": lambda: cudnn_arm(data)} if cell.sq == 1 and not cell.page else {}
+    if cell.page:
+        peers["cudnn_paged"] = lambda: cudnn_paged_arm(cell, data)
+    if cell.page in (16, 32, 64, 128) and cell.sq == 1:
+        peers["xqa"] = lambda: xqa_arm(cell, data)
+    for peer, make in peers.items():
         try:
-            arms[peer], o, words[peer] = cudnn_paged_arm(cell, data) if cell.page else cudnn_arm(data)
+            arms[peer], o, words[peer] = make()
             errors[peer] = (o[0][-1, -1].double() - data.reference(0)).abs().max().item()
         except Exception as error:
             arms.pop(peer, None)
