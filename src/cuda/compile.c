@@ -71,6 +71,13 @@ static attune_status read_ptx(const at_nvrtc *nvrtc, at_nvrtc_program program, c
     for (char *at = *ptx; (at = strchr(at, '\f')) != NULL; ++at) {
         *at = ' '; /* which is a blank too, that nobody looks for */
     }
+    const char *hides = at_ptx_hides(*ptx);
+    if (hides != NULL) {
+        free(*ptx);
+        *ptx = NULL;
+        return at_fail(ATTUNE_COMPILE_ERROR, "%s: its assembler has %s, behind which statements go unread",
+                       build->source.name, hides);
+    }
     return ATTUNE_OK;
 }
 
@@ -103,6 +110,7 @@ static attune_status read_log(const at_nvrtc *nvrtc, at_nvrtc_program program, c
     at_text_add(&text, "%s", own != NULL ? own : "");
     free(own);
     at_compile_name_uses(ptx, &text);
+    at_text_add(&text, "%s %d\n", AT_PTX_UNUSED, at_ptx_unused_globals(ptx));
     free(ptx);
     return at_text_take(&text, "a compiler's log", log, bytes);
 }

@@ -73,15 +73,16 @@ const at_cubin_entry *at_cubin_find(const at_cubin *cubin, const char *name)
     return NULL;
 }
 
-/* The variable in a section of globals, or the section's name. */
-static void name_global(const at_elf *file, uint32_t index, const char *section, at_cubin *cubin)
+/* The first variable in a section of globals, or the section's name; and how many there are. */
+static void take_globals(const at_elf *file, uint32_t index, const char *section, at_cubin *cubin)
 {
+    const int before = cubin->global_count;
     keep_name(cubin->globals, section);
     for (uint64_t i = 1; i < at_elf_symbol_count(file); ++i) {
         Elf64_Sym symbol = at_elf_symbol(file, i);
-        if (symbol.st_shndx == index && ELF64_ST_TYPE(symbol.st_info) == STT_OBJECT) {
+        if (symbol.st_shndx == index && ELF64_ST_TYPE(symbol.st_info) == STT_OBJECT &&
+            cubin->global_count++ == before) {
             keep_name(cubin->globals, at_elf_symbol_name(file, &symbol));
-            return;
         }
     }
 }
@@ -184,7 +185,7 @@ static attune_status read_section(const at_elf *file, uint32_t index, at_cubin *
                    (unsigned long long)section.sh_size);
         entry->smem_static = (int32_t)section.sh_size;
     } else if (starts(name, ".nv.global") && section.sh_size > 0) {
-        name_global(file, index, name, cubin);
+        take_globals(file, index, name, cubin);
     }
     return ATTUNE_OK;
 }
@@ -267,20 +268,31 @@ static bool read_marked(const char *line, size_t length, const char *mark, char 
  * a source made the compiler print before. */
 static void read_ours(const char *line, size_t length, at_cubin *cubin)
 {
+    char number[AT_CUBIN_NAME_MAX];
     (void)read_marked(line, length, AT_PTX_GLOBALS, cubin->globals);
+    if (read_marked(line, length, AT_PTX_UNUSED, number)) {
+        cubin->unused_globals = (int32_t)strtol(number, NULL, 10);
+    }
     if (read_marked(line, length, AT_PTX_SPECIAL, cubin->special)) {
         cubin->lists_special = true;
     }
 }
 
+/* NOTE: where another number of globals is in the cubin than the PTX showed, some are there that nobody saw. */
 static void read_log(const char *log, at_cubin *cubin)
 {
     at_cubin_entry *of = NULL;
+    char first[AT_CUBIN_NAME_MAX];
+    keep_name(first, cubin->globals);
+    cubin->unused_globals = -1;
     while (*log != '\0') {
         size_t length = strcspn(log, "\n");
         read_ours(log, length < 4096 ? length : 4096, cubin);
         read_line(log, length < 4096 ? length : 4096, cubin, &of);
         log += length + (log[length] == '\n');
+    }
+    if (cubin->globals[0] == '\0' && cubin->unused_globals >= 0 && cubin->unused_globals != cubin->global_count) {
+        keep_name(cubin->globals, first[0] != '\0' ? first : "unknown");
     }
 }
 

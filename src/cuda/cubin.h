@@ -32,6 +32,8 @@ typedef struct at_cubin {
     bool linked;                     /* an executable, not relocatable code */
     bool names_reserve;              /* a section names the shared memory that the system reserves; it is taken off */
     char globals[AT_CUBIN_NAME_MAX]; /* a mutable device global, or its section; "" where there is none */
+    int32_t global_count;            /* of device globals, used or not */
+    int32_t unused_globals;          /* as the log has it; -1 where it does not say */
     bool lists_special;              /* the log says which special registers are read */
     char special[AT_CUBIN_NAME_MAX]; /* "%smid": one that only ATTUNE_TRAIT_CLOCKS may read; "" for none */
     char undefined_name[AT_CUBIN_NAME_MAX]; /* a symbol that nothing defines; "" where there is none */

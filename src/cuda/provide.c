@@ -58,7 +58,8 @@ static bool find_packed(const at_provider *provider, const attune_target *target
 }
 
 /* What is kept was right when it was kept; a check that fails now means that something else went wrong on the disk. Of
- * sources that are not the library's, what was kept by an attune that did not ask for special registers is no use. */
+ * sources that are not the library's, what was kept by an attune that did not ask for special registers, or did not
+ * count globals, is no use. */
 static bool kept(const at_provider *provider, const at_recipe *recipe, const attune_target *target,
                  const at_build *build, at_artifact *artifact, at_cubin *cubin)
 {
@@ -67,7 +68,9 @@ static bool kept(const at_provider *provider, const at_recipe *recipe, const att
          !at_cache_find(provider->cache, build->digest, provider->nvrtc->version, artifact))) {
         return false;
     }
-    if (judge(recipe, target, artifact, cubin) == ATTUNE_OK && (cubin->lists_special || recipe->sources == NULL)) {
+    const bool is_sound = judge(recipe, target, artifact, cubin) == ATTUNE_OK;
+    const bool says_all = cubin->lists_special && cubin->unused_globals >= 0;
+    if (is_sound && (says_all || recipe->sources == NULL)) {
         return true;
     }
     at_artifact_free(artifact);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/digest.h"
+#include "base/status.h"
 
 static bool in_name(char c)
 {
@@ -48,18 +49,50 @@ const char *at_ptx_opcode(const char *statement)
 
 /* ---- Plain ------------------------------------------------------------------------------------------------------- */
 
+/* Behind a number as ptxas reads one, whatever is glued to it. */
+static const char *skip_number(const char *at)
+{
+    const bool is_hex = at[0] == '0' && (at[1] == 'x' || at[1] == 'X');
+    const bool is_binary = at[0] == '0' && (at[1] == 'b' || at[1] == 'B');
+    const char *digits = is_hex || is_binary ? at + 2 : at;
+    const char *end = digits + strspn(digits, is_hex ? "0123456789abcdefABCDEF" : is_binary ? "01" : "0123456789");
+    return end > digits && *end == 'U' ? end + 1 : end;
+}
+
+/* Behind a place, a file's number, a line and a column. */
+static const char *skip_numbers(const char *at)
+{
+    for (int i = 0; i < 3; ++i) {
+        at = skip_number(at_ptx_skip(at));
+    }
+    return at;
+}
+
+/* Behind a word and the blanks in front of it; NULL where another is there. */
+static const char *skip_word(const char *at, const char *word)
+{
+    at = at_ptx_skip(at);
+    const size_t length = strlen(word);
+    return strncmp(at, word, length) == 0 && !in_name(at[length]) ? at + length : NULL;
+}
+
+/* Behind what says of which call a place is: `, function_name $name+4, inlined_at 1 20 3`; `at` where nothing does. */
+static const char *skip_call(const char *at)
+{
+    const char *comma = at_ptx_skip(at);
+    const char *name = *comma == ',' ? skip_word(comma + 1, "function_name") : NULL;
+    if (name == NULL) {
+        return at;
+    }
+    const char *more = strchr(name, ',');
+    more = more != NULL ? skip_word(more + 1, "inlined_at") : NULL;
+    return more != NULL ? skip_numbers(more) : at;
+}
+
 /* Behind a place in a source that begins here, `.loc 1 20 3`, which no semicolon ends. */
 static const char *skip_place(const char *at)
 {
-    if (strncmp(at, ".loc", 4) != 0 || in_name(at[4])) {
-        return at;
-    }
-    at += 4;
-    for (int i = 0; i < 3; ++i) {
-        at = at_ptx_skip(at);
-        at += strspn(at, "0123456789");
-    }
-    return at;
+    return strncmp(at, ".loc", 4) == 0 && !in_name(at[4]) ? skip_call(skip_numbers(at + 4)) : at;
 }
 
 /* Behind what begins here and is left out; `at` where nothing is. */
@@ -71,7 +104,8 @@ static const char *skip_left_out(const char *at, bool in_word)
 /* NOTE: the digest of the whole text cannot stand in the text. */
 void at_ptx_plain(const char *ptx, at_text *to)
 {
-    static const char *const ours[] = {"%attune_", "$attune_", "attune_copies", NULL};
+    static const char *const ours[] = {"$attune_", "attune_copies", NULL};
+    static const char *const registers[] = {"%attune_", NULL}; /* wherever it stands: `.f32%attune_a` */
     char digest[AT_DIGEST_TEXT_MAX];
     const char *copied = ptx;
     bool in_word = false;
@@ -79,7 +113,7 @@ void at_ptx_plain(const char *ptx, at_text *to)
     for (const char *at = ptx; *at != '\0';) {
         const char *quote = *at == '"' ? strchr(at + 1, '"') : NULL;
         const char *behind = skip_left_out(at, in_word);
-        const bool is_ours = !in_word && at_ptx_begins(at, ours);
+        const bool is_ours = (!in_word && at_ptx_begins(at, ours)) || at_ptx_begins(at, registers);
         if (behind > at) {
             at_text_add_bytes(to, copied, (size_t)(at - copied));
             at_text_add_bytes(to, " ", 1);
@@ -100,11 +134,38 @@ void at_ptx_plain(const char *ptx, at_text *to)
     at_text_add(to, "%s", copied);
 }
 
-/* Whether a statement, whose first word is there, ends with this character; a brace may be a statement by itself. */
+/* Whether a character of a statement, whose first word is there, ends it; a brace may be a statement by itself. */
 static bool ends(const char *at, const char *first)
 {
     const bool is_label = *at == ':' && at > first && at[1] != ':' && at[-1] != ':';
-    return is_label || *at == ';' || *at == '{' || (*at == '}' && at == first);
+    return is_label || *at == ';' || (*at == '{' && at == first) || (*at == '}' && at == first);
+}
+
+/* Whether a brace behind these words opens the body of an entry or a function. Others hold values or operands. */
+static bool opens_body(const char *first, const char *brace)
+{
+    static const char *const heads[] = {".entry", ".func"};
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; ++i) {
+        const size_t length = strlen(heads[i]);
+        const char *at = memmem(first, (size_t)(brace - first), heads[i], length);
+        if (*first == '.' && at != NULL && !in_name(at[length])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The brace that closes this one; the text's end where none does. */
+static const char *closing(const char *brace)
+{
+    int depth = 0;
+    for (const char *at = brace; *at != '\0'; ++at) {
+        depth += *at == '{' ? 1 : *at == '}' ? -1 : 0;
+        if (depth == 0) {
+            return at;
+        }
+    }
+    return brace + strlen(brace);
 }
 
 const char *at_ptx_end(const char *statement)
@@ -117,8 +178,11 @@ const char *at_ptx_end(const char *statement)
         } else if (*at == '"') {
             const char *quote = strchr(at + 1, '"');
             at = quote != NULL ? quote : at;
-        } else if (*at == '{' && at > first && *first != '.') {
-            at += strcspn(at, "}") - 1; /* operands */
+        } else if (*at == '{' && at > first && opens_body(first, at)) {
+            return at + 1;
+        } else if (*at == '{' && at > first) {
+            at = closing(at);
+            at -= *at == '\0';
         } else if (ends(at, first)) {
             return at + 1;
         }
@@ -134,41 +198,60 @@ bool at_ptx_begins(const char *opcode, const char *const *list)
     return *list != NULL;
 }
 
-/* Behind a directive and what separates it from the next word; NULL where another is there. */
-static const char *skip_directive(const char *at, const char *directive)
+/* ---- Globals ----------------------------------------------------------------------------------------------------- */
+
+/* Behind the next `.global` that declares something; NULL where none does. An opcode's begins with a letter, and a
+ * parameter's says what it points to. NOTE: nothing else is exempt: whatever stands in front of it, it declares. */
+static const char *next_declaration(const char *text, const char *at)
 {
-    const size_t length = strlen(directive);
-    if (strncmp(at, directive, length) != 0) {
-        return NULL;
+    static const char directive[] = ".global";
+    for (; (at = strstr(at, directive)) != NULL; at += strlen(directive)) {
+        const char *word = at;
+        while (word > text && (in_name(word[-1]) || word[-1] == '.')) {
+            --word;
+        }
+        const char *before = at;
+        while (before > text && is_blank(before[-1])) {
+            --before;
+        }
+        const bool is_opcode = *word >= 'a' && *word <= 'z';
+        const bool is_pointed_to = before - text >= 4 && strncmp(before - 4, ".ptr", 4) == 0;
+        if (!is_opcode && !is_pointed_to && !in_name(at[strlen(directive)])) {
+            return at + strlen(directive);
+        }
     }
-    const char *next = at_ptx_skip(at + length);
-    return next > at + length ? next : NULL;
+    return NULL;
 }
 
-/* The name that a statement declares as a global: the last word before its size, its value or its end; NULL for other
- * statements. */
-static const char *declared(const char *statement, size_t *name_length)
+/* To the character of `stops` that comes next, outside of brackets of all kinds; or to the text's end. */
+static const char *find_outside(const char *at, const char *stops)
 {
-    static const char *const linkage[] = {".visible", ".extern", ".weak", ".common", ".managed"};
-    const char *at = at_ptx_skip(statement);
-    for (size_t i = 0; i < sizeof linkage / sizeof linkage[0]; ++i) {
-        const char *next = skip_directive(at, linkage[i]);
-        at = next != NULL ? next : at;
+    for (int depth = 0; *at != '\0' && (depth > 0 || strchr(stops, *at) == NULL); ++at) {
+        depth += strchr("([{", *at) != NULL ? 1 : strchr(")]}", *at) != NULL ? -1 : 0;
     }
-    at = skip_directive(at, ".global");
-    if (at == NULL) {
-        return NULL;
-    }
-    const char *stop = at + strcspn(at, "[=;");
+    return at;
+}
+
+/* A name that a declaration declares: the last word in front of its size, its value or its end. */
+typedef struct global {
+    const char *at;
+    size_t length;
+    bool is_many; /* `name<4>` */
+} global;
+
+static global name_in(const char *at)
+{
+    const char *stop = find_outside(at, "[<=,;");
+    global found = {.is_many = *stop == '<'};
     while (stop > at && !in_name(stop[-1])) {
         --stop;
     }
-    const char *start = stop;
-    while (start > at && in_name(start[-1])) {
-        --start;
+    found.at = stop;
+    while (found.at > at && in_name(found.at[-1]) && (found.at == stop || *found.at != '%')) {
+        --found.at;
     }
-    *name_length = (size_t)(stop - start);
-    return *name_length > 0 ? start : NULL;
+    found.length = (size_t)(stop - found.at);
+    return found;
 }
 
 /* How often a word is in the text, up to two. */
@@ -178,7 +261,7 @@ static int mentions(const char *text, const char *word, size_t length)
     const char *end = text + strlen(text);
     const char *at = text;
     while (count < 2 && (at = memmem(at, (size_t)(end - at), word, length)) != NULL) {
-        count += (at == text || !in_name(at[-1])) && !in_name(at[length]);
+        count += (at == text || !in_name(at[-1]) || *word == '%') && !in_name(at[length]);
         at += length;
     }
     return count;
@@ -203,25 +286,70 @@ static bool points_to_constants(const char *ptx)
     return has_words(ptx, "cvta", ".const") || (strstr(ptx, ".const") != NULL && has_words(ptx, "generic", "("));
 }
 
-/* NOTE: statements, not lines: `asm` in a source may declare a global anywhere in a function. */
+/* The first global in use, with no name where there is none; `unused` counts those before it. */
+static global first_used(const char *text, int *unused)
+{
+    *unused = 0;
+    for (const char *at = text; (at = next_declaration(text, at)) != NULL;) {
+        for (bool more = *at != '\0'; more;) {
+            const global one = name_in(at);
+            if (one.length > 0 && (one.is_many || mentions(text, one.at, one.length) > 1)) {
+                return one;
+            }
+            *unused += one.length > 0;
+            at = find_outside(at, ",;");
+            more = *at == ',';
+            at += more;
+        }
+    }
+    return (global){0};
+}
+
+int at_ptx_unused_globals(const char *ptx)
+{
+    at_text plain;
+    int unused = 0;
+    at_text_init(&plain);
+    at_ptx_plain(ptx, &plain);
+    if (at_text_status(&plain, "plain PTX") == ATTUNE_OK) {
+        (void)first_used(plain.data, &unused);
+    }
+    at_text_free(&plain);
+    return unused;
+}
+
+/* NOTE: `asm` in a source may declare a global anywhere in a function. */
 bool at_ptx_uses_global(const char *ptx, char *name, size_t bytes)
 {
-    const char *statement = ptx;
-    while (*statement != '\0') {
-        size_t name_length = 0;
-        const char *found = declared(statement, &name_length);
-        if (found != NULL && mentions(ptx, found, name_length) > 1) {
-            (void)snprintf(name, bytes, "%.*s", (int)name_length, found);
-            return true;
+    at_text plain;
+    int unused = 0;
+    at_text_init(&plain);
+    at_ptx_plain(ptx, &plain);
+    const bool is_read = at_text_status(&plain, "plain PTX") == ATTUNE_OK;
+    const global found = is_read ? first_used(plain.data, &unused) : (global){0};
+    const bool points = is_read && points_to_constants(plain.data);
+    if (found.length > 0) {
+        (void)snprintf(name, bytes, "%.*s", (int)found.length, found.at);
+    } else if (points || !is_read) {
+        (void)snprintf(name, bytes, "%s", points ? "a __constant__ table, by a pointer" : "(no memory to look)");
+    }
+    at_text_free(&plain);
+    return found.length > 0 || points || !is_read;
+}
+
+const char *at_ptx_hides(const char *ptx)
+{
+    int targets = 0;
+    for (const char *at = ptx; *at != '\0';) {
+        const char *quote = *at == '"' ? strchr(at + 1, '"') : NULL;
+        const char *behind = *at == '/' ? at_ptx_skip(at) : at;
+        targets += strncmp(at, ".target", 7) == 0 && !in_name(at[7]);
+        if (*at == '#' || targets > 1) {
+            return *at == '#' ? "a line that begins with #" : ".target";
         }
-        statement += strcspn(statement, ";{}:\n");
-        statement += *statement != '\0';
+        at = quote != NULL ? quote + 1 : behind > at ? behind : at + 1;
     }
-    if (points_to_constants(ptx)) {
-        (void)snprintf(name, bytes, "%s", "a __constant__ table, by a pointer");
-        return true;
-    }
-    return false;
+    return NULL;
 }
 
 /* ---- Special registers --------------------------------------------------------------------------------------------

@@ -15,6 +15,14 @@
  * written; if so, `name` is the first such one's, or says that, cut where it does not fit. */
 bool at_ptx_uses_global(const char *ptx, char *name, size_t bytes);
 
+/* How many globals are declared, where none is used: a cubin of the same compilation that has another number of them
+ * has some that nobody saw. */
+int at_ptx_unused_globals(const char *ptx);
+
+/* What of assembler makes a statement part of a line or a directive that nobody reads, and no compiler writes: "#" in
+ * any place, a second .target. NULL where there is nothing of that kind. */
+const char *at_ptx_hides(const char *ptx);
+
 /* Whether a special register is named that is not on the list of those that any kernel may read: its place in block,
  * cluster, grid and warp, their sizes, its dynamic shared memory. Clocks, timers, counters and what tells
  * multiprocessors, launches or graphs apart are not, nor is what a later compiler adds. If so, `name` is the first's,
@@ -37,6 +45,7 @@ void at_ptx_plain(const char *ptx, at_text *to);
 /* How a compilation's result is handed on: as the last such lines of its log, followed by the name, or by nothing where
  * there is none. */
 #define AT_PTX_GLOBALS "attune: globals in use:"
+#define AT_PTX_UNUSED "attune: globals not in use:"
 #define AT_PTX_SPECIAL "attune: special registers:"
 
 #endif

@@ -198,6 +198,81 @@ static void ptx_shows_what_is_used(void **state)
     assert_string_equal(name, "a_name_that_is_");
 }
 
+/* Whatever stands in front of a declaration, beside it or in it: ptxas takes all of these. */
+static void declarations_are_found_anywhere(void **state)
+{
+    static const char *const hidden[] = {".global.u32 hidden;",
+                                         ".loc 1 2 3 .global .align 4 .u32 hidden;",
+                                         ".loc 0x1 2U 3.global .u32 hidden;",
+                                         ".global .u32 hidden /* x */;",
+                                         ".global .u32 /* = */ hidden;",
+                                         "/* h = */ .global .u32 hidden; // [",
+                                         ".align 4 .global .u32 hidden;",
+                                         ".weak.global .u32 hidden;",
+                                         ".global .u32 hidden, h;",
+                                         ".global .u32 h, hidden;",
+                                         ".global .u32 h[4], hidden;",
+                                         ".global .u32 h[2] = {1, 2}, hidden = 3;",
+                                         ".global .attribute(.managed, .unified(1, 2)) .u32 hidden;",
+                                         ".global .u32%hidden;",
+                                         ".global .u32 hidden<2>;",
+                                         ".pragma \"x\".global .u32 hidden;"};
+    static const char used[] = "\nld.global.u32 %r1, [hidden];\nld.global.u32 %r1, [%hidden];";
+    char name[16], text[256];
+    (void)state;
+    for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; ++i) {
+        (void)snprintf(text, sizeof text, "{%s%s\n}", hidden[i], used);
+        if (!at_ptx_uses_global(text, name, sizeof name)) {
+            fail_msg("not seen: %s", text);
+        }
+        assert_string_equal(name + (name[0] == '%'), "hidden");
+    }
+    assert_int_equal(at_ptx_unused_globals(".global .u32 a, b[2] = {1, 2};\n.extern .global .u32 c;"), 3);
+    assert_int_equal(at_ptx_unused_globals(".param .u64 .ptr .global .align 8 p; ld.global.u32 %r1, [%rd1];"), 0);
+    assert_fails(judge(FIXTURE_ENTRY("asm volatile(\"{.align 4 .global .u32 hidden; st.global.u32 [hidden], 1;}\" ::: "
+                                     "\"memory\");"),
+                       90, NULL),
+                 ATTUNE_COMPILE_ERROR, "hidden");
+}
+
+/* A cubin has as many globals as its PTX showed, or there are others. */
+static void nobody_hides_a_global(void **state)
+{
+    static const char two[] = "constexpr int TWO = 2; constexpr float HALF = 0.5f;\n" FIXTURE_ENTRY(
+        "static_cast<float *>(args.workspace)[TWO] = args.scale * HALF;");
+    static const struct {
+        const char *log;
+        bool fine;
+    } cases[] = {{AT_PTX_GLOBALS "\n" AT_PTX_UNUSED " 2\n", true},
+                 {AT_PTX_GLOBALS "\n" AT_PTX_UNUSED " 1\n", false},
+                 {AT_PTX_GLOBALS "\n" AT_PTX_UNUSED " 3\n", false},
+                 {AT_PTX_GLOBALS "\n", true}};
+    (void)state;
+    at_artifact artifact = compiled(two, 90, NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        at_cubin cubin;
+        assert_ok(at_cubin_inspect(artifact.cubin, artifact.cubin_bytes, cases[i].log, &cubin));
+        assert_int_equal(cubin.global_count, 2);
+        assert_int_equal(cubin.globals[0] == '\0', cases[i].fine);
+    }
+    at_artifact_free(&artifact);
+}
+
+/* ptxas takes a line that begins with # for one of a preprocessor's, wherever it begins. */
+static void lines_do_not_hide_statements(void **state)
+{
+    static const char *const bad[] = {"#line 3 \"x\"\nbar.sync 0;", "mov.u32 %r1, /* */ # 3 \"x\"\n0;",
+                                      ".target sm_90\n{\n.target sm_90 bar.sync 0;"};
+    static const char *const fine[] = {"", "// # 3\n/* # */ .pragma \"#\"; .target sm_90a\n.targets"};
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; ++i) {
+        assert_non_null(at_ptx_hides(bad[i]));
+    }
+    for (size_t i = 0; i < sizeof fine / sizeof fine[0]; ++i) {
+        assert_null(at_ptx_hides(fine[i]));
+    }
+}
+
 static void constants_are_read_by_name(void **state)
 {
     static const char *const bad[] = {"cvta.const.u64 %rd1, kept;", "@%p1 cvta /* x */ .const.u64 %rd1, %rd2;",
@@ -422,6 +497,9 @@ int main(void)
         cmocka_unit_test(mutable_globals_are_refused),
         cmocka_unit_test(folded_constants_are_no_globals),
         cmocka_unit_test(ptx_shows_what_is_used),
+        cmocka_unit_test(declarations_are_found_anywhere),
+        cmocka_unit_test(nobody_hides_a_global),
+        cmocka_unit_test(lines_do_not_hide_statements),
         cmocka_unit_test(constants_are_read_by_name),
         cmocka_unit_test(ptx_shows_what_is_read),
         cmocka_unit_test(clocks_are_refused),
