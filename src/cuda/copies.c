@@ -34,6 +34,8 @@ typedef struct pass {
     at_copies made;
     int place;        /* a number for labels */
     int depth;        /* of braces */
+    int entries;      /* whose bodies were found */
+    bool is_lost;     /* a brace closed what none had opened */
     bool in_function; /* not an entry */
     bool shares;      /* functions copy too */
 } pass;
@@ -64,7 +66,7 @@ static bool declares(const char *names, const char *end, const word *name)
         --letters;
     }
     for (const char *at = names; at < end; ++at) {
-        const bool begins = !is_of_name(at[-1]) && is_of_name(*at);
+        const bool begins = (!is_of_name(at[-1]) || *at == '%') && is_of_name(*at);
         const bool is_whole = begins && strncmp(at, name->at, (size_t)name->bytes) == 0 && !is_of_name(at[name->bytes]);
         const bool is_range = begins && letters < name->bytes && strncmp(at, name->at, (size_t)letters) == 0 &&
                               *at_ptx_skip(at + letters) == '<';
@@ -75,15 +77,26 @@ static bool declares(const char *names, const char *end, const word *name)
     return false;
 }
 
-/* The type, ".pred", with which a name was declared last before `site`; empty where it is no register. */
+/* Whether a block that is open here still is at `site`. */
+static bool is_open(const char *at, const char *site)
+{
+    int depth = 0;
+    for (; at < site && depth >= 0; ++at) {
+        depth += *at == '{' ? 1 : *at == '}' ? -1 : 0;
+    }
+    return depth >= 0;
+}
+
+/* The type, ".pred", with which a name was declared last before `site`, in a block that holds it; empty where it is no
+ * register. */
 static word type_of(const char *ptx, const char *site, const word *name)
 {
     word type = {site, 0};
     for (const char *at = ptx; (at = strstr(at, ".reg")) != NULL && at < site;) {
         const char *begin = at_ptx_skip(at + 4);
         const char *end = begin + strcspn(begin, ";{}");
-        const int bytes = (int)strcspn(begin, " \t\r\n\f/");
-        if (*begin == '.' && begin > at + 4 && declares(begin + bytes, end, name)) {
+        const int bytes = 1 + (int)strspn(begin + (*begin == '.'), "abcdefghijklmnopqrstuvwxyz0123456789");
+        if (*begin == '.' && declares(begin + bytes, end, name) && is_open(end, site)) {
             type = (word){begin, bytes};
         }
         at = end;
@@ -174,14 +187,17 @@ static void add_address(pass *on, const char *site, const word *from, const char
  */
 static void add_size(pass *on, const char *opcode, const word *operand, int count)
 {
-    const bool has_policy = memmem(opcode, strcspn(opcode, " \t\r\n\f"), ".L2::cache_hint", 15) != NULL;
+    const bool has_policy = memmem(opcode, strcspn(opcode, " \t\r\n\f["), ".L2::cache_hint", 15) != NULL;
     const bool has_fourth = count - has_policy > 3;
-    const word *fourth = &operand[3];
+    const bool is_not = has_fourth && operand[3].bytes > 0 && operand[3].at[0] == '!';
+    const word fourth =
+        !has_fourth ? (word){opcode, 0} : trimmed(operand[3].at + is_not, operand[3].at + operand[3].bytes);
     at_text_add(on->to, "mov.u32 %%attune_size, %.*s;\n", operand[2].bytes, operand[2].at);
-    if (has_fourth && is_predicate(on, opcode, fourth)) {
-        at_text_add(on->to, "selp.u32 %%attune_size, 0, %%attune_size, %.*s;\n", fourth->bytes, fourth->at);
+    if (has_fourth && (is_not || is_predicate(on, opcode, &fourth))) {
+        at_text_add(on->to, "selp.u32 %%attune_size, %s, %.*s;\n", is_not ? "%attune_size, 0" : "0, %attune_size",
+                    fourth.bytes, fourth.at);
     } else if (has_fourth) {
-        at_text_add(on->to, "mov.b32 %%attune_size, %.*s;\n", fourth->bytes, fourth->at);
+        at_text_add(on->to, "mov.b32 %%attune_size, %.*s;\n", fourth.bytes, fourth.at);
     }
 }
 
@@ -388,13 +404,16 @@ static at_copies walk(const char *ptx, at_text *to, bool begins, bool shares)
         const bool is_head = on.depth == 0 && stop[-1] == '{';
         const bool is_entry = is_head && memmem(statement, (size_t)(stop - statement), ".entry", 6) != NULL;
         on.in_function = is_head ? !is_entry : on.in_function;
+        on.entries += is_entry;
         on.depth += stop[-1] == '{' ? 1 : stop[-1] == '}' ? -1 : 0;
+        on.is_lost |= on.depth < 0;
         take_head(&on, statement, stop);
         if (is_entry && begins) {
             begin_entry(to, shares);
         }
         statement = stop;
     }
+    on.made.unknown |= on.made.copies > 0 && (on.entries == 0 || on.depth != 0 || on.is_lost);
     return on.made;
 }
 
@@ -404,9 +423,9 @@ at_copies at_ptx_copy_late(const char *ptx, at_text *to)
     at_text_init(&first);
     at_copies made = walk(ptx, &first, false, false);
     at_text_free(&first);
-    if (made.copies == 0 || (made.shares && strstr(ptx, address_size) == NULL)) {
+    made.unknown |= made.shares && strstr(ptx, address_size) == NULL;
+    if (made.copies == 0 || made.unknown) {
         at_text_add(to, "%s", ptx);
-        made.unknown |= made.copies > 0;
         return made;
     }
     return walk(ptx, to, true, made.shares);
