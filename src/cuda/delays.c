@@ -22,7 +22,8 @@ static const char delay[] = "\n{\n"
                             "@%attune_late nanosleep.u32 %attune_b;\n"
                             "}\n";
 
-/* A launch after this one that may begin before it ends does so at once, and has to wait for what it reads. */
+/* A launch after this one that may begin before it ends does so at once, and has to wait for what it
+ * reads, and before it writes what this one reads. */
 static const char early[] = "\ngriddepcontrol.launch_dependents;";
 
 static const char *const waiting[] = {
@@ -42,9 +43,10 @@ static const char *skip_passive(const char *at)
     return end != NULL ? end + 1 : at[0] == '/' ? at_ptx_skip(at) : at;
 }
 
-static bool is_entry(const char *at, const char *ptx)
+/* NOTE: `.weak.entry` is one too. */
+static bool is_entry(const char *at)
 {
-    return strncmp(at, ".entry", 6) == 0 && (at == ptx || is_blank(at[-1]));
+    return strncmp(at, ".entry", 6) == 0 && (is_blank(at[6]) || at[6] == '/');
 }
 
 /* Whether launches may overlap: from sm_90 on. */
@@ -69,7 +71,7 @@ int at_ptx_delay(const char *ptx, at_text *to)
             at = behind;
             continue;
         }
-        in_head = in_head || is_entry(at, ptx);
+        in_head = in_head || is_entry(at);
         bool begins = *at == '{' && in_head;
         bool ends = *at == ';' && at_ptx_begins(at_ptx_opcode(statement), waiting);
         bool is_sleep = *at == ';' && at_ptx_begins(at_ptx_opcode(statement), sleeping);

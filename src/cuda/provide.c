@@ -1,5 +1,6 @@
 #include "cuda/provide.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -210,18 +211,39 @@ static attune_status upset(const char *name, const char *ptx, at_text *late, at_
     return ATTUNE_OK;
 }
 
+/* Where the driver takes a source's own PTX, and not what the passes made of it, nobody has looked at what that source
+ * may hide from them: of those that are not the library's that is an error, and not something that cannot be done. */
+static attune_status fail_upset(const at_assembler *assembler, const at_recipe *recipe, const char *ptx,
+                                attune_status status)
+{
+    char detail[512];
+    at_artifact own = {0};
+    if (recipe->sources == NULL || (status != ATTUNE_COMPILE_ERROR && status != ATTUNE_UNSUPPORTED)) {
+        return status;
+    }
+    (void)snprintf(detail, sizeof detail, "%s", attune_last_detail());
+    const bool is_code = assembler->assemble(assembler->context, ptx, strlen(ptx), &own) == ATTUNE_OK;
+    at_artifact_free(&own);
+    return is_code ? at_fail(ATTUNE_INTERNAL,
+                             "%s: with delays and late copies its PTX is no code, so that nobody can "
+                             "say whether it is right by luck: %s",
+                             recipe->kernel->name, detail)
+                   : at_fail(status, "%s", detail);
+}
+
 /* The code that the driver makes of the PTX, and what the PTX says of it in the log's place. */
-static attune_status assemble_delayed(const at_assembler *assembler, const char *name, const char *ptx,
+static attune_status assemble_delayed(const at_assembler *assembler, const at_recipe *recipe, const char *ptx,
                                       at_artifact *artifact, at_copies *made)
 {
     at_text late, lines;
     at_text_init(&late);
     at_text_init(&lines);
-    attune_status status = upset(name, ptx, &late, made);
+    attune_status status = upset(recipe->kernel->name, ptx, &late, made);
     at_compile_name_uses(ptx, &lines);
     if (status == ATTUNE_OK) {
         status = assembler->assemble(assembler->context, late.data, late.length, artifact);
     }
+    status = status == ATTUNE_OK ? status : fail_upset(assembler, recipe, ptx, status);
     at_text_free(&late);
     char *log = NULL;
     size_t bytes = 0;
@@ -249,7 +271,7 @@ static attune_status provide_delayed(const at_provider *provider, const at_recip
                ATTUNE_UNSUPPORTED, "%s: delays need a source, NVRTC and a driver", recipe->kernel->name);
     AT_FORWARD(at_build_gather(recipe, target, &build));
     AT_FORWARD(at_compile_ptx(provider->nvrtc, &build, &ptx));
-    attune_status status = assemble_delayed(&provider->assembler, recipe->kernel->name, ptx, artifact, &made);
+    attune_status status = assemble_delayed(&provider->assembler, recipe, ptx, artifact, &made);
     free(ptx);
     if (status != ATTUNE_OK) {
         at_artifact_free(artifact);

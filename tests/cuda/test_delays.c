@@ -55,6 +55,8 @@ static void they_stand_behind_what_waits(void **state)
         {".target sm_90a\n.visible .entry k(){ret;}", 1,
          ".target sm_90a\n.visible .entry k(){\ngriddepcontrol.launch_dependents;"},
         {".target sm_89\n.visible .entry k(){ret;}", 1, ".target sm_89\n.visible .entry k(){"},
+        {".weak.entry k(){ret;}", 1, ".weak.entry k(){"},
+        {".entry/**/k(){ret;}", 1, ".entry/**/k(){"},
         {".func f(){ret;}", 0, ""},
         {"st.shared.v2.u32 [bar.sync], {%r1, %r2};", 0, ""},
     };
@@ -89,6 +91,7 @@ typedef struct assembled {
     const at_artifact *answer;
     int asked;
     bool late;
+    attune_status own, upset; /* what it says of PTX as it was, and of PTX with delays */
 } assembled;
 
 static attune_status assemble(void *context, const char *ptx, size_t bytes, at_artifact *artifact)
@@ -96,6 +99,8 @@ static attune_status assemble(void *context, const char *ptx, size_t bytes, at_a
     assembled *on = context;
     ++on->asked;
     on->late = strlen(ptx) == bytes && strstr(ptx, word) != NULL;
+    const attune_status says = on->late ? on->upset : on->own;
+    AT_FAIL_IF(says != ATTUNE_OK, says, "ptxas refuses it");
     AT_FORWARD(at_artifact_reserve(artifact, on->answer->cubin_bytes, 0));
     memcpy(artifact->cubin, on->answer->cubin, on->answer->cubin_bytes);
     return ATTUNE_OK;
@@ -129,12 +134,52 @@ static void a_driver_makes_the_code(void **state)
     at_nvrtc_close(provider.nvrtc);
 }
 
+/* A source whose PTX is code, and is none with delays, hides something or cannot be looked at; where the driver takes
+ * neither, it is not checked. */
+static void who_breaks_the_passes_is_not_right(void **state)
+{
+    static const struct {
+        attune_status own, upset, says;
+    } cases[] = {
+        {ATTUNE_OK, ATTUNE_OK, ATTUNE_OK},
+        {ATTUNE_OK, ATTUNE_COMPILE_ERROR, ATTUNE_INTERNAL},
+        {ATTUNE_COMPILE_ERROR, ATTUNE_COMPILE_ERROR, ATTUNE_COMPILE_ERROR},
+        {ATTUNE_OK, ATTUNE_OUT_OF_MEMORY, ATTUNE_OUT_OF_MEMORY},
+    };
+    at_provider provider = {.nvrtc = fixture_compiler()};
+    attune_problem problem = fixture_problem();
+    attune_target target = fixture_target(90);
+    at_artifact answer, artifact;
+    at_recipe recipe;
+    (void)state;
+    if (provider.nvrtc == NULL) {
+        skip();
+    }
+    fixture_recipe(&problem, &target, plain, &recipe);
+    assert_ok(at_provide(&provider, &recipe, &target, &answer, NULL));
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        assembled on = {.answer = &answer, .own = cases[i].own, .upset = cases[i].upset};
+        fixture_recipe(&problem, &target, plain, &recipe);
+        recipe.delays = true;
+        provider.assembler = (at_assembler){assemble, &on, 13000};
+        assert_int_equal(at_provide(&provider, &recipe, &target, &artifact, NULL), cases[i].says);
+        if (cases[i].says == ATTUNE_OK) {
+            at_artifact_free(&artifact);
+        } else {
+            assert_non_null(strstr(attune_last_detail(), "ptxas refuses it"));
+        }
+    }
+    at_artifact_free(&answer);
+    at_nvrtc_close(provider.nvrtc);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(they_stand_behind_what_waits),
         cmocka_unit_test(nobody_sleeps_instead),
         cmocka_unit_test(a_driver_makes_the_code),
+        cmocka_unit_test(who_breaks_the_passes_is_not_right),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
