@@ -232,7 +232,7 @@ typedef struct attune_step_kernel {
     int32_t block[3];     /* threads */
     int32_t cluster[3];   /* blocks; 1,1,1 for none */
     attune_term smem;     /* dynamic shared memory, bytes */
-    int32_t programmatic; /* 1: programmatic dependent launch after the step before */
+    int32_t programmatic; /* 1: programmatic dependent launch after the step before (docs/cuda.md says what waits) */
     int32_t map_count;
     attune_map map[ATTUNE_MAPS_MAX];
 } attune_step_kernel;

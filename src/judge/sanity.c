@@ -384,15 +384,13 @@ static attune_status run_all(bench *on, int repeats)
 attune_status at_sanity_run(const at_suite *suite, const at_test_problem *test, int repeats, const char **done)
 {
     bench on = {.suite = suite, .test = test};
-    static const char looked[] =
-        "two poisons, guard bands, inputs unchanged, the same bits again, other inputs at the same "
-        "addresses, neighbours, non-finite values";
-    static const char looked_late[] =
-        "two poisons, guard bands, inputs unchanged, the same bits again, and with delays "
-        "behind barriers and late copies, other inputs at the same addresses, neighbours, non-finite values";
-    static const char not_looked_late[] =
-        "two poisons, guard bands, inputs unchanged, the same bits again, other inputs at the same "
-        "addresses, neighbours, non-finite values; not checked: delays behind barriers and late copies";
+#define BEFORE "two poisons, guard bands, inputs unchanged, the same bits again, "
+#define BEHIND "other inputs at the same addresses, neighbours, non-finite values"
+    static const char looked[] = BEFORE BEHIND;
+    static const char looked_late[] = BEFORE "and with delays behind barriers and late copies, " BEHIND;
+    static const char not_looked_late[] = BEFORE BEHIND "; not checked: delays behind barriers and late copies";
+#undef BEFORE
+#undef BEHIND
     AT_FORWARD(suite->plan(suite->self, &test->problem, &on.plan));
     on.nondeterministic = (on.plan->loaded->kernel->traits & ATTUNE_TRAIT_NONDETERMINISTIC) != 0;
     attune_status status = run_all(&on, repeats);
