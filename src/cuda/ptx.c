@@ -178,13 +178,11 @@ const char *at_ptx_end(const char *statement)
         } else if (*at == '"') {
             const char *quote = strchr(at + 1, '"');
             at = quote != NULL ? quote : at;
-        } else if (*at == '{' && at > first && opens_body(first, at)) {
+        } else if (ends(at, first) || (*at == '{' && opens_body(first, at))) {
             return at + 1;
-        } else if (*at == '{' && at > first) {
+        } else if (*at == '{') {
             at = closing(at);
             at -= *at == '\0';
-        } else if (ends(at, first)) {
-            return at + 1;
         }
     }
     return statement + strlen(statement);
