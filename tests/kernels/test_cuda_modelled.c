@@ -92,7 +92,7 @@ static struct {
     attune_target target;
     attune_steps steps;
     attune_config config;
-    void (*run[ATTUNE_STEPS_MAX])(const attune_args *args, unsigned x, unsigned y, unsigned across);
+    void (*run[ATTUNE_STEPS_MAX])(const attune_args *args, unsigned x, unsigned y, unsigned across, unsigned down);
     folder folder;
     attune_context *context;
     uint64_t turn; /* of configs */
@@ -117,12 +117,14 @@ static void attend(const attune_args *args, int64_t item, void *scratch)
     int64_t across = 0, all = 0;
     (void)scratch;
     blocks_of(args, 0, &across, &all);
-    model.run[0](args, (unsigned)(item % across), (unsigned)(item / across), (unsigned)across);
+    model.run[0](args, (unsigned)(item % across), (unsigned)(item / across), (unsigned)across,
+                 (unsigned)(all / across));
     for (int step = 1; item == all - 1 && step < model.steps.count; ++step) {
         int64_t count = 0;
         blocks_of(args, step, &across, &count);
         for (int64_t i = 0; i < count; ++i) {
-            model.run[step](args, (unsigned)(i % across), (unsigned)(i / across), (unsigned)across);
+            model.run[step](args, (unsigned)(i % across), (unsigned)(i / across), (unsigned)across,
+                            (unsigned)(count / across));
         }
     }
 }

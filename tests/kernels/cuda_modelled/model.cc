@@ -19,7 +19,7 @@
 #define MODEL_CLUSTER 1
 #endif
 
-three threadIdx, blockIdx, gridDim;
+three threadIdx, blockIdx, gridDim, blockDim;
 alignas(1024) unsigned char memory[1 << 18];
 static unsigned char memory_of[MODEL_CLUSTER][MODEL_CLUSTER > 1 ? sizeof memory : 1]; /* of blocks that do not run */
 
@@ -557,10 +557,10 @@ void *model_cluster_shared(unsigned remote, unsigned bytes)
 
 /* ---- A block ---- */
 
-extern "C" void model_run(const attune_args *args, unsigned x, unsigned y, unsigned across);
+extern "C" void model_run(const attune_args *args, unsigned x, unsigned y, unsigned across, unsigned down);
 
 /* All blocks of a cluster, by its first. Shared memory holds anything at first. */
-extern "C" void model_run(const attune_args *args, unsigned x, unsigned y, unsigned across)
+extern "C" void model_run(const attune_args *args, unsigned x, unsigned y, unsigned across, unsigned down)
 {
     volatile bool entered = false;
     if (x % MODEL_CLUSTER != 0) {
@@ -571,7 +571,8 @@ extern "C" void model_run(const attune_args *args, unsigned x, unsigned y, unsig
         the_args.map[i].opaque[0] = (attune_u64)i;
     }
     blockIdx = {x, y, 0};
-    gridDim = {across, 1, 1};
+    gridDim = {across, down, 1};
+    blockDim = {ALL_THREADS, 1, 1};
     rank = cluster_arrived = cluster_turns = 0;
     std::memset(memory, 0xff, sizeof memory);
     std::memset(memory_of, 0xff, sizeof memory_of);

@@ -37,7 +37,7 @@ struct three {
     unsigned x, y, z;
 };
 
-extern three threadIdx, blockIdx, gridDim;
+extern three threadIdx, blockIdx, gridDim, blockDim;
 extern unsigned char memory[]; /* shared, dynamic */
 
 static inline float4 make_float4(float x, float y, float z, float w)
