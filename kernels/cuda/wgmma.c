@@ -58,12 +58,12 @@ static int32_t stage_bytes(const attune_problem *problem, const attune_config *c
     return config->value[BLOCK_N] * (pitch_qk > pitch_v ? pitch_qk : pitch_v);
 }
 
-/* Of bias and mask: PLACES tiles of each group's rows, of the mask as it comes too. */
+/* Of bias and mask: PLACES tiles of each group's rows, of the mask as it comes too. A bias in fp32 has none. */
 static int32_t pairs_bytes(const attune_problem *problem, const attune_config *config)
 {
     const int32_t bias_parts = config->value[BLOCK_N] / 8, mask_parts = config->value[BLOCK_N] / 16 | 1;
     int32_t bytes = 0; /* of a row */
-    if (problem->bias != ATTUNE_BIAS_NONE) {
+    if (problem->bias != ATTUNE_BIAS_NONE && attune_dtype_of(problem, ATTUNE_BIAS) != ATTUNE_FP32) {
         bytes += PLACES * PART_BYTES * (bias_parts % 8 == 0 ? bias_parts : bias_parts + 1);
     }
     if (problem->mask) {
@@ -132,8 +132,7 @@ static int32_t registers_given(const attune_problem *problem, const attune_confi
 
 static int32_t registers_held(const attune_problem *problem, const attune_config *config)
 {
-    const int32_t bias = problem->bias != ATTUNE_BIAS_NONE ? config->value[BLOCK_N] / 4 : 0;
-    return config->value[BLOCK_N] * 3 / 4 + (problem->head_dim_v + 7) / 8 * 4 + bias;
+    return config->value[BLOCK_N] * 3 / 4 + (problem->head_dim_v + 7) / 8 * 4;
 }
 
 /* What else the code needs. */
@@ -279,6 +278,7 @@ static const attune_shipped shipped[] = {
 static const attune_capability can[] = {
     {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
      .dtypes = ATTUNE_DTYPES_HALF,
+     .dtypes_bias = ATTUNE_DTYPES_FORWARD,
      .features = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_WINDOW | ATTUNE_FEATURE_SOFTCAP | ATTUNE_FEATURE_SEQUSED |
                  ATTUNE_FEATURE_VARLEN | ATTUNE_FEATURE_SINK | ATTUNE_FEATURE_ALIBI | ATTUNE_FEATURE_STRICT |
                  ATTUNE_FEATURE_BIAS | ATTUNE_FEATURE_MASK,

@@ -259,7 +259,7 @@ ATTUNE_INLINE void skip_tiles(consumer &c)
 }
 
 /* Gives the scores of the group's first tile to the tensor cores; of no job, whatever lies there. */
-ATTUNE_INLINE held begin_job(consumer &c, scores &s)
+ATTUNE_INLINE held begin_job(const attune_args &args, const job &j, consumer &c, scores &s)
 {
     c.tiles.declare_uniform<skips>();
     held keys = c.tiles.next();
@@ -267,6 +267,9 @@ ATTUNE_INLINE held begin_job(consumer &c, scores &s)
     int group = irregular ? __shfl_sync(0xffffffff, c.group, 0) : c.group;
     c.queries = operand_at(c.base + smem_q) + queries_stage(c, 0) * (tile_q_bytes >> 4) + group * (64 * 128 >> 4);
     if (c.blocks > 0) {
+#if PAIRED
+        begin_scores(args, j, c, c.first, s);
+#endif
         await_tile(c, keys);
     }
     multiply_keys(c, keys, s);
@@ -366,9 +369,6 @@ ATTUNE_INLINE void first_tile(const attune_args &args, const job &j, consumer &c
 #endif
     await_scores<0>(s);
     leave_keys(c, keys, c.first);
-#if PAIRED
-    leave_pairs(c);
-#endif
     if (skips && c.narrow) {
         first_weights<some_scores>(args, j, c, s, p);
     } else {
@@ -442,10 +442,7 @@ ATTUNE_INLINE void rescore(const attune_args &args, const job &j, consumer &c, i
     rows_at keys = {row_of<element>(k, j.batch, j.head_kv, j.first_kv), k.stride[ATTUNE_STRIDE_SEQ], j.keys};
     static_max_rescore<dim_qk>(queries, keys, first_row(c), j.key - WALK(c.begins, c.blocks, i) * BLOCK_N,
                                c.thread % 32, s);
-#if PAIRED
-    take_pairs_again(args, j, c, first_row(c), j.key - WALK(c.begins, c.blocks, i) * BLOCK_N);
-#endif
-    prepare<all_scores>(args, j, c, i, true, s);
+    prepare<all_scores, true>(args, j, c, i, true, s);
 }
 
 /* Weights of tile `i` are out of reach: a higher reference for them, their sums and O. Each warp does so for itself,
@@ -482,9 +479,9 @@ ATTUNE_INLINE void softmax_by_static_max(const attune_args &args, const job &j, 
     if (exact) {
         static_max_raise<all_scores>(c.rows, s, by, factor);
     }
-    exponentiate<0, scores_ahead>(c, c.rows, s, by, sum);
+    static_max_exponentiate<0, scores_ahead>(c.rows, s, by, sum);
     finish_values<(AHEAD < 4)>(c, values, p, o);
-    exponentiate<scores_ahead, all_scores>(c, rows_behind(c), s, by, sum);
+    static_max_exponentiate<scores_ahead, all_scores>(rows_behind(c), s, by, sum);
     rows_pack<all_scores>(s, p);
     if (exact) {
         rows_rescale<1>(o, factor);
@@ -515,9 +512,7 @@ ATTUNE_INLINE void run_tile(const attune_args &args, Shared &shared, const job &
 {
     held keys = c.tiles.next(), values = c.tiles.next();
 #if PAIRED
-    if constexpr (PAIRS_AHEAD) {
-        take_pairs(c);
-    }
+    begin_scores(args, j, c, i, s);
 #endif
     await_tile(c, keys);
     await_order<PINGPONG>(c.group);
@@ -530,16 +525,11 @@ ATTUNE_INLINE void run_tile(const attune_args &args, Shared &shared, const job &
     multiply_values(c, values, p, o, i > c.first + 1);
     pass_order<PINGPONG, GROUPS>(c.group);
 #if PAIRED
-    if constexpr (!PAIRS_AHEAD) {
-        take_pairs(c);
-    }
+    take_pairs(c);
 #endif
     await_scores<1>(s);
     leave_keys(c, keys, i);
-#if PAIRED
-    leave_pairs(c);
-#endif
-    prepare<all_scores>(args, j, c, i, (CURVED || BIAS_LATE) && (sharp || i <= c.exact_until), s);
+    prepare<all_scores>(args, j, c, i, CURVED && (sharp || i <= c.exact_until), s);
     if constexpr (sharp) {
         softmax_of_sharp_job(c, values, s, p, o);
     } else if constexpr (static_max) {
@@ -584,7 +574,8 @@ ATTUNE_INLINE void run_tiles(const attune_args &args, Shared &shared, const job 
 }
 
 /* The next job before O of this one is stored: the scores of its first tile come behind the last values. */
-ATTUNE_INLINE held begin_early(const job &next, consumer &c, held values, scores &s, weights &p, outputs &o)
+ATTUNE_INLINE held begin_early(const attune_args &args, const job &next, consumer &c, held values, scores &s, weights &p,
+                               outputs &o)
 {
     find_edges(next, c);
     if (c.first > 0) {
@@ -592,7 +583,7 @@ ATTUNE_INLINE held begin_early(const job &next, consumer &c, held values, scores
         leave_tile(c, values);
         skip_tiles(c);
     }
-    held keys = begin_job(c, s);
+    held keys = begin_job(args, next, c, s);
     await_outputs<1>(p, o);
     return keys;
 }
@@ -612,7 +603,7 @@ ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
         return; /* more blocks than jobs */
     }
     skip_tiles(c);
-    held keys = begin_job(c, s);
+    held keys = begin_job(args, j.here, c, s);
     for (;;) {
         run_tiles(args, shared, job_of(j), c, keys, s, p, o);
         current_job next;
@@ -623,7 +614,7 @@ ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
         float normaliser[2];
         close_rows(args, job_of(j), c, normaliser);
         if constexpr (early) {
-            keys = begin_early(next.here, c, values, s, p, o);
+            keys = begin_early(args, next.here, c, values, s, p, o);
         } else {
             await_outputs<0>(p, o);
         }
@@ -639,7 +630,7 @@ ATTUNE_INLINE void consume(const attune_args &args, Shared &shared, int group)
             leave_outputs(c, 0);
             find_edges(next.here, c);
             skip_tiles(c);
-            keys = begin_job(c, s);
+            keys = begin_job(args, next.here, c, s);
         }
         if (c.blocks == 0) {
             break;

@@ -22,17 +22,19 @@ constexpr unsigned tile_q_bytes = chunks_qk * chunk_q_bytes;
 constexpr unsigned tile_bytes = (chunks_qk > chunks_v ? chunks_qk : chunks_v) * chunk_kv_bytes; /* keys or values */
 
 /* Bias and mask: of each group PLACES tiles of its 64 rows, as its threads want them, and of the mask as it comes
- * (wgmma_pairs.cuh). */
+ * (wgmma_pairs.cuh). A bias in fp32 has no places: it would take four stages. */
 #if ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK
 #define PAIRED 1
 #else
 #define PAIRED 0
 #endif
+#define BIAS_PLACED (ATTUNE_HAS_BIAS && ATTUNE_DTYPE_BIAS != 0)
+#define PLACED (BIAS_PLACED || ATTUNE_HAS_MASK)
 enum {
     PLACES = 2,
     BIAS_PARTS = BLOCK_N / 8 % 8 == 0 ? BLOCK_N / 8 : BLOCK_N / 8 + 1, /* of a row, of 16 bytes */
     MASK_PARTS = BLOCK_N / 16 | 1,
-    BIAS_BYTES = ATTUNE_HAS_BIAS ? 64 * BIAS_PARTS * 16 : 0,
+    BIAS_BYTES = BIAS_PLACED ? 64 * BIAS_PARTS * 16 : 0,
     OCTETS = (BLOCK_N + 63) / 64,
     SEEN_ROW_BYTES = OCTETS * 8,
     SEEN_BYTES = ATTUNE_HAS_MASK ? 64 * SEEN_ROW_BYTES : 0,
@@ -57,7 +59,7 @@ static_assert(!boxed_by_tiles || tile_bytes >= chunks_v * 64 * 128, "a group's r
 struct alignas(1024) Shared {
     unsigned char q[Q_STAGES][tile_q_bytes];
     unsigned char tile[STAGES][tile_bytes];
-#if PAIRED
+#if PLACED
     unsigned char pairs[GROUPS][GROUP_PAIRS_BYTES];
 #endif
     unsigned long long full[STAGES], empty[STAGES], full_q[Q_STAGES * Q_PARTS], empty_q[Q_STAGES * Q_PARTS];
@@ -115,7 +117,7 @@ ATTUNE_INLINE void init_barriers(Shared &shared)
     ptx_mbarrier_init(address(shared.stored), 4 * GROUPS);
 #if PAIRED
     for (int i = 0; i < GROUPS * PLACES; ++i) {
-        ptx_mbarrier_init(address(shared.full_pairs[i]), 32 * (ATTUNE_HAS_BIAS + ATTUNE_HAS_MASK));
+        ptx_mbarrier_init(address(shared.full_pairs[i]), 32 * (BIAS_PLACED + ATTUNE_HAS_MASK));
         ptx_mbarrier_init(address(shared.empty_pairs[i]), 4);
     }
 #endif

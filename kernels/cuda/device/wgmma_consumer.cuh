@@ -8,6 +8,10 @@
 #include "device/warp_groups.cuh"
 #include "device/wgmma_block.cuh"
 
+#ifndef MASK_FIRST
+#define MASK_FIRST 0
+#endif
+
 typedef float scores[BLOCK_N / 2];
 constexpr int all_scores = BLOCK_N / 2, some_scores = BLOCK_N / 4 / 8 * 8;
 typedef unsigned weights[steps_kv][4];
@@ -20,11 +24,10 @@ enum {
     SCORES_AT_ONCE = (ATTUNE_HAS_SOFTCAP && (ATTUNE_HAS_ALIBI || PAIRED)) || !static_max,
     SHIFTED = ATTUNE_HAS_ALIBI && static_max,
     CURVED = ATTUNE_HAS_SOFTCAP && !SCORES_AT_ONCE,
-    /* Tiles without a maximum take in their bias among the exponentials. NOTE: a mask there costs more than before
-     * them, and hides NaN of the bias besides; with a softcap registers are too few. */
-    BIAS_LATE = ATTUNE_HAS_BIAS && !ATTUNE_HAS_MASK && !ATTUNE_HAS_SOFTCAP && static_max,
-    /* A bias is read before the group's turn, where it waits anyway; a mask, which is here later, behind it. */
-    PAIRS_AHEAD = ATTUNE_HAS_BIAS && !ATTUNE_HAS_MASK
+    /* Products are added to the bias, which their sums begin with, and to -inf where the mask hides besides: read
+     * before the group's turn, where it waits anyway, into registers that wait for the products. A mask alone, which is
+     * here later, is read behind the turn; and what a softcap bends comes first. */
+    PAIRS_FIRST = (ATTUNE_HAS_BIAS || (ATTUNE_HAS_MASK && MASK_FIRST)) && !ATTUNE_HAS_SOFTCAP
 };
 
 struct consumer {
@@ -53,10 +56,9 @@ struct consumer {
 #endif
 #if PAIRED
     ring<PLACES> places;
-    held place;                 /* of this tile's bias and mask */
-    unsigned bias[steps_kv][4]; /* of the tile: of two scores in a register, as they lie */
-    float of_bias;              /* what it is multiplied by, to be added to products */
-    unsigned seen[2][OCTETS];   /* of row r and 64 columns: a bit for each eight of the first, and of the next */
+    held place;               /* of this tile's bias and mask */
+    float of_bias;            /* what a bias is multiplied by, to be added to products */
+    unsigned seen[2][OCTETS]; /* of row r and 64 columns: a bit for each eight of the first, and of the next */
     unsigned all_seen;
 #endif
 };
@@ -169,7 +171,7 @@ ATTUNE_INLINE void multiply_keys(const consumer &c, held tile, scores &s)
     ptx_wgmma_fence();
 #pragma unroll
     for (int i = 0; i < steps_qk; ++i) {
-        wgmma_shape<BLOCK_N>::ss<0>(s, q + wgmma_step_k<BLOCK_M>(i), k + wgmma_step_k<BLOCK_N>(i), i > 0);
+        wgmma_shape<BLOCK_N>::ss<0>(s, q + wgmma_step_k<BLOCK_M>(i), k + wgmma_step_k<BLOCK_N>(i), PAIRS_FIRST || i > 0);
     }
     ptx_wgmma_commit_group();
 }

@@ -206,7 +206,7 @@ ATTUNE_INLINE unsigned place_at(unsigned base, int group, held place)
     return base + smem_pairs + group * GROUP_PAIRS_BYTES + place.stage * PLACE_BYTES;
 }
 
-#if ATTUNE_HAS_BIAS
+#if BIAS_PLACED
 /* What one warp does for `count` groups. */
 template <int count>
 ATTUNE_INLINE void produce_bias(const attune_args &args, const Shared &shared, unsigned base, int first, int lane)
@@ -279,12 +279,12 @@ ATTUNE_INLINE void produce_mask(const attune_args &args, const Shared &shared, u
 /* The warps of the producer's group but the first. With both, one warp copies all groups' bias. */
 ATTUNE_INLINE void produce_pairs(const attune_args &args, const Shared &shared)
 {
-    enum { OF_BIAS = !ATTUNE_HAS_BIAS ? 0 : ATTUNE_HAS_MASK ? 1 : GROUPS, OF_MASK = ATTUNE_HAS_MASK ? GROUPS : 0 };
+    enum { OF_BIAS = !BIAS_PLACED ? 0 : ATTUNE_HAS_MASK ? 1 : GROUPS, OF_MASK = ATTUNE_HAS_MASK ? GROUPS : 0 };
     static_assert(OF_BIAS + OF_MASK <= 3, "warps of the producer's group");
     const int warp = __shfl_sync(0xffffffff, (int)threadIdx.x / 32, 0) - 1, lane = (int)threadIdx.x % 32;
     unsigned base = ptx_cvta_shared(&shared);
     asm("" : "+r"(base)); /* NOTE: as in consumer_of */
-#if ATTUNE_HAS_BIAS
+#if BIAS_PLACED
     if (warp < OF_BIAS) {
         produce_bias<GROUPS / OF_BIAS>(args, shared, base, warp, lane);
     }
@@ -301,33 +301,30 @@ ATTUNE_INLINE void produce_pairs(const attune_args &args, const Shared &shared)
 /* Until the next tile's are here. */
 ATTUNE_INLINE void await_pairs(consumer &c)
 {
-    c.place = c.places.next();
-    barrier_wait(c.base + smem_full_pairs + place_number(c.group, c.place) * 8, c.place.parity);
+    if constexpr (PLACED) {
+        c.place = c.places.next();
+        barrier_wait(c.base + smem_full_pairs + place_number(c.group, c.place) * 8, c.place.parity);
+    }
 }
 
 /* NOTE: each warp for itself, once all its lanes have seen that they were here. */
 ATTUNE_INLINE void leave_pairs(const consumer &c)
 {
-    __syncwarp();
-    if (c.thread % 32 == 0) {
-        ptx_mbarrier_arrive(c.base + smem_empty_pairs + place_number(c.group, c.place) * 8);
+    if constexpr (PLACED) {
+        __syncwarp();
+        if (c.thread % 32 == 0) {
+            ptx_mbarrier_arrive(c.base + smem_empty_pairs + place_number(c.group, c.place) * 8);
+        }
     }
 }
 
-/* The next tile's, to registers. */
-ATTUNE_INLINE void take_pairs(consumer &c)
+/* What the mask shows of the tile, to registers. */
+ATTUNE_INLINE void take_mask(consumer &c)
 {
-    await_pairs(c);
-    const unsigned at = place_at(c.base, c.group, c.place);
-    const int lane = c.thread % 32, first = c.thread / 32 * 16;
-    if constexpr (ATTUNE_HAS_BIAS) {
-#pragma unroll
-        for (int i = 0; i < steps_kv; ++i) {
-            ptx_ldmatrix_x4(c.bias[i], at + pair_part<BIAS_PARTS>(first + lane % 16, i * 2 + lane / 16) * 16);
-        }
-    }
     if constexpr (ATTUNE_HAS_MASK) {
-        const unsigned bits = at + BIAS_BYTES + (first + lane / 4) * SEEN_ROW_BYTES + lane % 4 * 2;
+        const int row = c.thread / 32 * 16 + c.thread % 32 / 4;
+        const unsigned bits =
+            place_at(c.base, c.group, c.place) + BIAS_BYTES + row * SEEN_ROW_BYTES + c.thread % 4 * 2;
 #pragma unroll
         for (int i = 0; i < OCTETS * 2; ++i) {
             c.seen[i / OCTETS][i % OCTETS] =
@@ -337,58 +334,79 @@ ATTUNE_INLINE void take_pairs(consumer &c)
     }
 }
 
-/* The same of a tile whose place may have been given back, from memory; `row` is the lane's first, in the tile. */
-ATTUNE_INLINE void take_pairs_again(const attune_args &args, const job &j, consumer &c, int row, int key)
+/* Scores take in a bias, or, not being there yet, begin with it. */
+template <bool begins> ATTUNE_INLINE void take_in(const consumer &c, float bias, float &s)
 {
+    s = begins ? bias * c.of_bias : fmaf(bias, c.of_bias, s);
+}
+
+ATTUNE_INLINE float bias_in_half(unsigned two, int which)
+{
+    return to_float(element_bias{(unsigned short)(two >> which * 16)});
+}
+
+/* Of row r and columns column, column + 1 of a tile, as they are in memory; zeros where there is none. */
+template <class T> ATTUNE_INLINE float2 two_in_memory(const pair_rows<T> &from, int row, int column)
+{
+    const T *at = from.first + row * from.stride + column;
+    const bool exists = row < from.end_row;
+    return make_float2(exists && column < from.end ? to_float(at[0]) : 0,
+                       exists && column + 1 < from.end ? to_float(at[1]) : 0);
+}
+
+/* The bias of a tile from memory: of fp32, or, of a tile whose place may have been given back, any; `row` is the
+ * lane's first in the sequence, `key` the tile's first. */
+template <int count, bool begins>
+ATTUNE_INLINE void take_bias_from_memory(const attune_args &args, const job &j, const consumer &c, int row, int key,
+                                         scores &s)
+{
+    const auto bias = pair_rows_of<element_bias>(args, args.tensor[ATTUNE_BIAS], j);
     const int column = key + c.thread % 4 * 2;
-    if constexpr (ATTUNE_HAS_BIAS) {
-        const pair_rows<element_bias> bias = pair_rows_of<element_bias>(args, args.tensor[ATTUNE_BIAS], j);
+    if constexpr (!BIAS_PLACED) {
+        const bool even = ((reinterpret_cast<attune_u64>(bias.first) | (attune_u64)bias.stride * 4) & 7) == 0;
+        if (even && __all_sync(0xffffffff, row + 8 < bias.end_row) && key + BLOCK_N <= bias.end) {
+            const element_bias *at = bias.first + row * bias.stride + column;
 #pragma unroll
-        for (int i = 0; i < BLOCK_N / 4; ++i) {
-            const int of_row = j.row + row + i % 2 * 8, at = column + i / 2 * 8;
-            const element_bias *from = bias.first + of_row * bias.stride + at;
-            unsigned two[2] = {0, 0};
-#pragma unroll
-            for (int e = 0; e < 2; ++e) {
-                if (of_row < bias.end_row && at + e < bias.end) {
-                    two[e] = reinterpret_cast<const unsigned short &>(from[e]);
-                }
+            for (int i = 0; i < count; i += 2) {
+                const float2 two = *reinterpret_cast<const float2 *>(at + i / 2 % 2 * 8 * bias.stride + i / 4 * 8);
+                take_in<begins>(c, two.x, s[i]);
+                take_in<begins>(c, two.y, s[i + 1]);
             }
-            c.bias[i / 4][i % 4] = two[1] << 16 | two[0];
+            return;
         }
     }
-    if constexpr (ATTUNE_HAS_MASK) {
-        const pair_rows<unsigned char> mask = pair_rows_of<unsigned char>(args, args.tensor[ATTUNE_MASK], j);
-        c.all_seen = 0;
 #pragma unroll
-        for (int i = 0; i < OCTETS * 2; ++i) {
-            const int of_row = j.row + row + i / OCTETS * 8;
-            unsigned bits = 0;
-#pragma unroll 1
-            for (int bit = 0; bit < 16; ++bit) {
-                const int at = column + i % OCTETS * 64 + bit % 8 * 8 + bit / 8;
-                const bool seen = of_row < mask.end_row && at < mask.end && mask.first[of_row * mask.stride + at] != 0;
-                bits |= (unsigned)seen << bit;
+    for (int i = 0; i < count; i += 2) {
+        const float2 two = two_in_memory(bias, row + i / 2 % 2 * 8, column + i / 4 * 8);
+        take_in<begins>(c, two.x, s[i]);
+        take_in<begins>(c, two.y, s[i + 1]);
+    }
+}
+
+/* The bias of the tile at hand. */
+template <int count, bool begins>
+ATTUNE_INLINE void take_bias(const attune_args &args, const job &j, const consumer &c, int row, int key, scores &s)
+{
+    if constexpr (ATTUNE_HAS_BIAS && !BIAS_PLACED) {
+        take_bias_from_memory<count, begins>(args, j, c, row, key, s);
+    } else if constexpr (ATTUNE_HAS_BIAS) {
+        const unsigned at = place_at(c.base, c.group, c.place);
+        const int lane = c.thread % 32, first = c.thread / 32 * 16;
+#pragma unroll
+        for (int i = 0; i < count / 8; ++i) {
+            unsigned two[4];
+            ptx_ldmatrix_x4(two, at + pair_part<BIAS_PARTS>(first + lane % 16, i * 2 + lane / 16) * 16);
+#pragma unroll
+            for (int n = 0; n < 8; ++n) {
+                take_in<begins>(c, bias_in_half(two[n / 2], n % 2), s[i * 8 + n]);
             }
-            c.seen[i / OCTETS][i % OCTETS] = bits;
         }
     }
 }
 
-ATTUNE_INLINE float bias_of(const consumer &c, int i)
+/* Scores that the mask hides. */
+template <int count> ATTUNE_INLINE void hide_unseen(const consumer &c, float hidden, scores &s)
 {
-    return to_float(element_bias{(unsigned short)(c.bias[i / 8][i / 2 % 4] >> i % 2 * 16)});
-}
-
-/* Products take in the bias, and what the mask hides becomes `hidden`. */
-template <int count> ATTUNE_INLINE void add_pairs(const consumer &c, float hidden, scores &s)
-{
-    if constexpr (ATTUNE_HAS_BIAS) {
-#pragma unroll
-        for (int i = 0; i < count; ++i) {
-            s[i] = fmaf(bias_of(c, i), c.of_bias, s[i]);
-        }
-    }
     if constexpr (ATTUNE_HAS_MASK) {
         if (c.all_seen == 0) {
 #pragma unroll
@@ -402,26 +420,48 @@ template <int count> ATTUNE_INLINE void add_pairs(const consumer &c, float hidde
     }
 }
 
-/* A tile that has taken in its bias: none is left. */
-ATTUNE_INLINE void forget_bias(consumer &c)
+/* What the products of a tile begin with, where that is not 0. */
+ATTUNE_INLINE void begin_with_pairs(const attune_args &args, const job &j, consumer &c, int row, int key, scores &s)
 {
+    if constexpr (PAIRS_FIRST) {
+        await_pairs(c);
+        take_mask(c);
+        if constexpr (!ATTUNE_HAS_BIAS) {
 #pragma unroll
-    for (int i = 0; i < BLOCK_N / 4; ++i) {
-        c.bias[i / 4][i % 4] = 0;
+            for (int i = 0; i < BLOCK_N / 2; ++i) {
+                s[i] = 0;
+            }
+        }
+        take_bias<BLOCK_N / 2, true>(args, j, c, row, key, s);
+        leave_pairs(c);
+        hide_unseen<BLOCK_N / 2>(c, negative_infinity(), s);
     }
 }
 
-/* static_max_exponentiate of products that are yet to take in their bias. NOTE: in the shadow of the exponentials;
- * before them, on the other side of a branch, it would be waited for. */
-template <int first, int end, class scaling>
-ATTUNE_INLINE void exponentiate_biased(const consumer &c, const row_pair &rows, scores &s, const scaling &by,
-                                       float (&sum)[2][2])
+/* Bias and mask of a tile from memory, its place being gone. */
+template <int count>
+ATTUNE_INLINE void take_pairs_again(const attune_args &args, const job &j, consumer &c, int row, int key, float hidden,
+                                    scores &s)
 {
+    if constexpr (ATTUNE_HAS_BIAS) {
+        take_bias_from_memory<count, false>(args, j, c, row, key, s);
+    }
+    if constexpr (ATTUNE_HAS_MASK) {
+        const pair_rows<unsigned char> mask = pair_rows_of<unsigned char>(args, args.tensor[ATTUNE_MASK], j);
+        c.all_seen = 0;
 #pragma unroll
-    for (int i = first; i < end; ++i) {
-        float product = fmaf(bias_of(c, i), c.of_bias, s[i]);
-        s[i] = ptx_ex2_approx_ftz_f32(score_above(by, product, rows.maximum[i / 2 % 2], i / 2 % 2));
-        sum[i / 2 % 2][i % 2] += s[i];
+        for (int i = 0; i < OCTETS * 2; ++i) {
+            const int of_row = row + i / OCTETS * 8;
+            unsigned bits = 0;
+#pragma unroll 1
+            for (int bit = 0; bit < 16; ++bit) {
+                const int at = key + c.thread % 4 * 2 + i % OCTETS * 64 + bit % 8 * 8 + bit / 8;
+                const bool seen = of_row < mask.end_row && at < mask.end && mask.first[of_row * mask.stride + at] != 0;
+                bits |= (unsigned)seen << bit;
+            }
+            c.seen[i / OCTETS][i % OCTETS] = bits;
+        }
+        hide_unseen<count>(c, hidden, s);
     }
 }
 

@@ -106,22 +106,28 @@ template <int count> ATTUNE_INLINE void place(consumer &c, int key, scores &s)
 #endif
 
 #if PAIRED
-/* Bias and mask; at once, or the bias left to the exponentials. NOTE: keys that are hidden may have a bias of NaN,
- * which is then not to be added behind. */
-template <int count> ATTUNE_INLINE void take_in_pairs(consumer &c, bool at_once, scores &s)
+/* What the products of the tile that the group takes i-th begin with. */
+ATTUNE_INLINE void begin_scores(const attune_args &args, const job &j, consumer &c, int i, scores &s)
 {
-    if (!BIAS_LATE || at_once) {
-        add_pairs<count>(c, hidden_score(), s);
-        if constexpr (BIAS_LATE) {
-            forget_bias(c);
+    begin_with_pairs(args, j, c, j.row + first_row(c), j.key - WALK(c.begins, c.blocks, i) * BLOCK_N, s);
+}
+
+/* Bias and mask that products do not begin with: until they are here, and what the mask shows. */
+ATTUNE_INLINE void take_pairs(consumer &c)
+{
+    if constexpr (!PAIRS_FIRST) {
+        await_pairs(c);
+        take_mask(c);
+        if constexpr (!ATTUNE_HAS_BIAS) {
+            leave_pairs(c);
         }
     }
 }
 #endif
 
 /* Scores of the tile that the group takes i-th as the softmax wants them: capped, placed, hidden where that is so.
- * `exact`: with a softcap, not by a curve; with a bias, all of it. */
-template <int count>
+ * `exact`: with a softcap, not by a curve. `again`: products from memory, which have begun with nothing. */
+template <int count, bool again = false>
 ATTUNE_INLINE void prepare(const attune_args &args, const job &j, consumer &c, int i, bool exact, scores &s)
 {
     int number = WALK(c.begins, c.blocks, i);
@@ -136,26 +142,20 @@ ATTUNE_INLINE void prepare(const attune_args &args, const job &j, consumer &c, i
     place<count>(c, j.key - number * BLOCK_N, s);
 #endif
 #if PAIRED
-    take_in_pairs<count>(c, exact || number < c.right_edge || (begins_move && number >= c.left_edge), s);
+    const int row = j.row + first_row(c), key = j.key - number * BLOCK_N;
+    if constexpr (again) {
+        take_pairs_again<count>(args, j, c, row, key, hidden_score(), s);
+    } else if constexpr (!PAIRS_FIRST) {
+        if constexpr (ATTUNE_HAS_BIAS) {
+            take_bias<count, false>(args, j, c, row, key, s);
+            leave_pairs(c);
+        }
+        hide_unseen<count>(c, hidden_score(), s);
+    }
 #endif
     if (number < c.right_edge || (begins_move && number >= c.left_edge)) {
         hide<count>(j, c, j.key - number * BLOCK_N, s);
     }
-}
-
-/* Scores first ... end - 1 become weights, having taken in a bias that is left. */
-template <int first, int end, class scaling>
-ATTUNE_INLINE void exponentiate(const consumer &c, const row_pair &rows, scores &s, scaling &by, float (&sum)[2][2])
-{
-#if PAIRED
-    if constexpr (BIAS_LATE) {
-        exponentiate_biased<first, end>(c, rows, s, by, sum);
-    } else {
-        static_max_exponentiate<first, end>(rows, s, by, sum);
-    }
-#else
-    static_max_exponentiate<first, end>(rows, s, by, sum);
-#endif
 }
 
 #endif
