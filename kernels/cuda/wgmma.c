@@ -272,6 +272,8 @@ static const attune_shipped shipped[] = {
     {"b2,h4,s512,d64,bf16,softcap=30,bias=bxh,mask,alibi,sink", ""},
     {"b2,h8,hkv2,s300,d128,bf16,causal,window=64:0,softcap=30,bias=bxh,mask,alibi,sink,seqused,varlen=1,strict", ""},
     {"b2,h8,s1000,d192,dv128,bf16,causal,bias=bx1,mask", ""},
+    {"b4,h16,s4096,d128,bf16,bias=1xh:fp32", ""},
+    {"b2,h8,s2048,d256,bf16,causal,bias=1xh:fp32,mask", ""},
     {NULL, NULL},
 };
 

@@ -107,6 +107,25 @@ static int32_t keys_most(const attune_problem *problem, int64_t tiles, int64_t s
     return tiles <= sm_count ? 1024 : 512;
 }
 
+static bool has_pairs(const attune_problem *problem)
+{
+    return problem->bias != ATTUNE_BIAS_NONE || problem->mask;
+}
+
+/* With a bias or a mask: as wgmma (wgmma.c), fewer queries and scales whose inverse is of no use. */
+enum { QUERIES_FEW = 16 };
+
+static bool takes_pairs(const attune_problem *problem, attune_reason *reason)
+{
+    const double size = problem->scale < 0 ? -problem->scale : problem->scale;
+    if (has_pairs(problem) && problem->seqlen_q <= QUERIES_FEW) {
+        return attune_refuse(reason, "seqlen_q %lld: more than %d with a bias or a mask", (long long)problem->seqlen_q,
+                             QUERIES_FEW);
+    }
+    return problem->bias == ATTUNE_BIAS_NONE || size == 0 || (size >= 1e-6 && size <= 1e6) ||
+           attune_refuse(reason, "scale %g with a bias: 1e-6 to 1e6, or below 0", (double)problem->scale);
+}
+
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
 {
     const bool wide = padded(problem->head_dim_qk) > CHUNK || padded(problem->head_dim_v) > CHUNK;
@@ -120,13 +139,20 @@ static bool supports(const attune_problem *problem, const attune_target *target,
         return attune_refuse(reason, "seqlen_kv %lld: at most %d with %lld tiles of queries%s",
                              (long long)problem->seqlen_kv, keys, (long long)tiles, wide ? " and wide heads" : "");
     }
-    return true;
+    return takes_pairs(problem, reason);
+}
+
+/* Where queries in registers leave too few for what is read of both. */
+static bool has_both(const attune_problem *problem)
+{
+    return problem->bias != ATTUNE_BIAS_NONE && problem->mask;
 }
 
 /* Registers a thread is about to hold: O, logits, weights, and the rest. */
 static int32_t registers_held(const attune_problem *problem, const attune_config *config)
 {
-    return padded(problem->head_dim_v) / 2 + config->value[BLOCK_N] * 3 / 4 + 40;
+    return padded(problem->head_dim_v) / 2 + config->value[BLOCK_N] * 3 / 4 + 40 +
+           (config->value[Q_REGISTERS] && has_both(problem) ? 16 : 0);
 }
 
 /* Registers a thread may have: each of a multiprocessor's four parts holds 512 for each lane of a warp. */
@@ -204,12 +230,16 @@ static const struct {
     {{{1, 2, 2, 128, 2, 1, 2, 1, 1, 0, 0, 0}}, 1, NULL},
     {{{1, 2, 1, 128, 2, 0, 2, 1, 1, 0, 0, 0}}, 1, NULL},
     {{{2, 2, 2, 64, 4, 0, 1, 1, 1, 1, 8, 1}}, 1, NULL},
+    {{{2, 2, 2, 64, 4, 0, 1, 1, 1, 1, 8, 0}}, 1, has_both},
     {{{2, 1, 2, 128, 2, 1, 2, 1, 1, 0, 0, 0}}, 1, NULL},
     {{{2, 1, 1, 128, 2, 1, 2, 1, 1, 0, 0, 0}}, 1, is_short_unmasked},
     {{{2, 2, 1, 64, 4, 0, 1, 1, 1, 1, 8, 1}}, 1, NULL},
+    {{{2, 2, 1, 64, 4, 0, 1, 1, 1, 1, 8, 0}}, 1, has_both},
     {{{4, 1, 2, 64, 8, 0, 1, 1, 1, 1, 8, 1}}, 1, NULL},
+    {{{4, 1, 2, 64, 8, 0, 1, 1, 1, 1, 8, 0}}, 1, has_both},
     {{{2, 1, 1, 128, 2, 1, 2, 1, 1, 0, 0, 0}}, 1, NULL},
     {{{4, 1, 1, 64, 8, 0, 1, 1, 1, 1, 8, 1}}, 1, NULL},
+    {{{4, 1, 1, 64, 8, 0, 1, 1, 1, 1, 8, 0}}, 1, has_both},
     {{{2, 1, 1, 64, 2, 1, 4, 2, 1, 0, 0, 0}}, 2, NULL},
     {{{2, 1, 1, 64, 2, 1, 4, 1, 1, 0, 0, 0}}, INT32_MAX, NULL},
 };
@@ -232,7 +262,7 @@ static bool heuristic(const attune_problem *problem, const attune_target *target
 /* Whether O leaves through the copy engine, as the source decides it. */
 static bool boxed(const attune_problem *problem, const attune_config *config)
 {
-    return config->value[OVERLAP] && config->value[Q_REGISTERS] && parts_of(config) == 1 &&
+    return !has_pairs(problem) && config->value[OVERLAP] && config->value[Q_REGISTERS] && parts_of(config) == 1 &&
            problem->head_dim_v % 16 == 0 && padded(problem->head_dim_v) <= padded(problem->head_dim_qk);
 }
 
@@ -276,13 +306,20 @@ static const attune_shipped shipped[] = {
     {"b2,h8,s512,d128,fp16", ""},
     {"b2,h16,hkv4,s500,d128,bf16,causal", ""},
     {"b2,h4,hkv2,s300,d80,dv48,bf16,causal", ""},
+    {"b1,h8,s512,d64,bf16,bias=1xh", ""},
+    {"b1,h8,s1024,d64,fp16,mask", ""},
+    {"b4,h16,s512,d64,fp16,bias=bxh:fp32,mask", ""},
+    {"b4,h16,s512,d64,bf16,causal,mask", ""},
+    {"b2,h4,hkv2,s300,d80,dv48,bf16,causal,bias=1xh,mask", ""},
     {NULL, NULL},
 };
 
 static const attune_capability can[] = {
     {.ops = ATTUNE_BIT(ATTUNE_FORWARD),
      .dtypes = ATTUNE_DTYPES_HALF,
-     .features = ATTUNE_FEATURE_CAUSAL,
+     .dtypes_bias = ATTUNE_DTYPES_FORWARD,
+     .features = ATTUNE_FEATURE_CAUSAL | ATTUNE_FEATURE_BIAS | ATTUNE_FEATURE_MASK,
+     .biases = ATTUNE_BIASES_FORWARD,
      /* Keys that no row sees may hold anything, and the tile that they share with others takes them in. */
      .offsets = ATTUNE_BIT(ATTUNE_OFFSET_BOTTOM_RIGHT),
      .layouts = ATTUNE_LAYOUTS_FORWARD,

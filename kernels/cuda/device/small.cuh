@@ -20,8 +20,10 @@ constexpr int octets_o = columns_o / 8;         /* of columns; a thread has two 
 constexpr int octets_split = octets_o / SPLITS; /* that a warp group is left with when those of its block have met */
 constexpr int octets_part = octets_split / CLUSTER; /* and in the end */
 constexpr int threads = ROWS * SPLITS * GROUP, warps = threads / 32;
+/* Bias and mask: rows that hidden NaN have reached are mended once they are stored. */
+enum { PAIRED = ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK };
 /* Whether O leaves through the copy engine, from the place of its queries. */
-constexpr bool boxed = OVERLAP && Q_REGISTERS && PARTS == 1 && dim_v % 16 == 0 && chunks_v <= chunks_qk;
+constexpr bool boxed = !PAIRED && OVERLAP && Q_REGISTERS && PARTS == 1 && dim_v % 16 == 0 && chunks_v <= chunks_qk;
 static_assert(threads == ATTUNE_THREADS, "the descriptor predicts another number of threads");
 static_assert(octets_part * PARTS == octets_o && octets_part % 2 == 0, "stripes of whole pairs of octets");
 static_assert(steps_p % STEPS_PV == 0, "whole groups of steps");

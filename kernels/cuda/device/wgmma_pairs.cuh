@@ -10,6 +10,7 @@
 #ifndef DEVICE_WGMMA_PAIRS_CUH
 #define DEVICE_WGMMA_PAIRS_CUH
 
+#include "device/pair_rows.cuh"
 #include "device/wgmma_consumer.cuh"
 
 #if PAIRED
@@ -22,13 +23,6 @@ template <int parts> ATTUNE_INLINE int pair_part(int row, int part)
 {
     return row * parts + (parts % 8 == 0 ? part ^ (row & 7) : part);
 }
-
-/* Rows of a matrix: those from `end_row` on do not exist, nor do columns from `end` on. */
-template <class T> struct pair_rows {
-    const T *first; /* row 0, column 0 */
-    attune_i64 stride;
-    int end_row, end;
-};
 
 template <class T>
 ATTUNE_INLINE pair_rows<T> pair_rows_of(const attune_args &args, const attune_tensor &from, const job &j)
@@ -345,42 +339,17 @@ ATTUNE_INLINE float bias_in_half(unsigned two, int which)
     return to_float(element_bias{(unsigned short)(two >> which * 16)});
 }
 
-/* Of row r and columns column, column + 1 of a tile, as they are in memory; zeros where there is none. */
-template <class T> ATTUNE_INLINE float2 two_in_memory(const pair_rows<T> &from, int row, int column)
-{
-    const T *at = from.first + row * from.stride + column;
-    const bool exists = row < from.end_row;
-    return make_float2(exists && column < from.end ? to_float(at[0]) : 0,
-                       exists && column + 1 < from.end ? to_float(at[1]) : 0);
-}
-
 /* The bias of a tile from memory: of fp32, or, of a tile whose place may have been given back, any; `row` is the
  * lane's first in the sequence, `key` the tile's first. */
 template <int count, bool begins>
 ATTUNE_INLINE void take_bias_from_memory(const attune_args &args, const job &j, const consumer &c, int row, int key,
                                          scores &s)
 {
-    const auto bias = pair_rows_of<element_bias>(args, args.tensor[ATTUNE_BIAS], j);
-    const int column = key + c.thread % 4 * 2;
-    if constexpr (!BIAS_PLACED) {
-        const bool even = ((reinterpret_cast<attune_u64>(bias.first) | (attune_u64)bias.stride * 4) & 7) == 0;
-        if (even && __all_sync(0xffffffff, row + 8 < bias.end_row) && key + BLOCK_N <= bias.end) {
-            const element_bias *at = bias.first + row * bias.stride + column;
-#pragma unroll
-            for (int i = 0; i < count; i += 2) {
-                const float2 two = *reinterpret_cast<const float2 *>(at + i / 2 % 2 * 8 * bias.stride + i / 4 * 8);
-                take_in<begins>(c, two.x, s[i]);
-                take_in<begins>(c, two.y, s[i + 1]);
-            }
-            return;
-        }
-    }
-#pragma unroll
-    for (int i = 0; i < count; i += 2) {
-        const float2 two = two_in_memory(bias, row + i / 2 % 2 * 8, column + i / 4 * 8);
-        take_in<begins>(c, two.x, s[i]);
-        take_in<begins>(c, two.y, s[i + 1]);
-    }
+    each_two<count>(pair_rows_of<element_bias>(args, args.tensor[ATTUNE_BIAS], j), row, key, c.thread % 32,
+                    [&](int i, element_bias x, element_bias y) {
+                        take_in<begins>(c, to_float(x), s[i]);
+                        take_in<begins>(c, to_float(y), s[i + 1]);
+                    });
 }
 
 /* The bias of the tile at hand. */
