@@ -346,6 +346,9 @@ template <int count>
 ATTUNE_INLINE void first_weights(const attune_args &args, const job &j, consumer &c, scores &s, weights &p)
 {
     prepare<count>(args, j, c, c.first, true, s);
+#if ATTUNE_HAS_SOFTCAP
+    find_bends<count>(c, s);
+#endif
     if constexpr (static_max) {
         auto by = scaling_of(c);
         float factor[2], sum[2][2] = {};

@@ -132,7 +132,7 @@ ATTUNE_INLINE void prepare(const attune_args &args, const job &j, consumer &c, i
 {
     int number = WALK(c.begins, c.blocks, i);
 #if ATTUNE_HAS_SOFTCAP
-    exact = exact || number < c.right_edge || (begins_move && number >= c.left_edge);
+    exact = exact || c.bends || number < c.right_edge || (begins_move && number >= c.left_edge);
     c.now = exact ? score_line_of(c.scale) : c.curve;
 #endif
     if (!CURVED || exact) {
@@ -157,5 +157,22 @@ ATTUNE_INLINE void prepare(const attune_args &args, const job &j, consumer &c, i
         hide<count>(j, c, j.key - number * BLOCK_N, s);
     }
 }
+
+#if ATTUNE_HAS_SOFTCAP
+/* Whether scores of the first tile that are seen come near the end of the curve, in two lanes at least: later tiles'
+ * would end it, and a tile done again takes the time of many. NOTE: of capped scores, since hidden ones are known then;
+ * 0.38 is tanh 0.4. */
+template <int count> ATTUNE_INLINE void find_bends(consumer &c, const scores &s)
+{
+    if constexpr (CURVED) {
+        float largest = 0;
+#pragma unroll
+        for (int i = 0; i < count; ++i) {
+            largest = fmaxf(largest, s[i] < -1 ? 0 : fabsf(s[i]));
+        }
+        c.bends = __popc(__ballot_sync(0xffffffff, largest > 0.38f)) > 1;
+    }
+}
+#endif
 
 #endif
