@@ -2,11 +2,12 @@
 """Times attention with a bias, a mask, ALiBi, a softcap or a sink against PyTorch's back ends and its compiled
 FlexAttention, in turns, in one process.
 
-    features.py [--library PATH] [--seconds S] [--density D] [--shared-mask] ITEM...
+    features.py [--library PATH] [--build NAME=PATH]... [--seconds S] [--density D] [--shared-mask] [--mixed] ITEM...
 
 An ITEM is PROBLEM@ARM+ARM+...: a problem's text and the arms to run on it. An arm is a kernel's text, "auto",
 torch:efficient, torch:cudnn, torch:math (which take a bias and a mask as attn_mask), torch:flash, or flex (bias, mask
-and ALiBi by score_mod, softcap too, a causal mask by mask_mod). Masks are random, with D of their keys seen (0.9) and
+and ALiBi by score_mod, softcap too, a causal mask by mask_mod). With --build, NAME/ and a kernel's text is the same of another
+library. Masks are random, with D of their keys seen (0.9) and
 the first key by all; one for all heads of all sequences with --shared-mask. Each arm's calls are captured into a CUDA
 graph; graphs are replayed in random order. Standard output is TSV:
 
@@ -25,11 +26,12 @@ import torch
 from torch.nn.attention import sdpa_kernel
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from hopper import mix_heads  # noqa: E402
 from ladder import BACKENDS, capture, inputs, interval, replay_us  # noqa: E402
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "python"))
 from attune import Context, Error  # noqa: E402
-from attune.library import Library  # noqa: E402
+from attune.library import ROLES, Library  # noqa: E402
 
 NO_BIAS, BIAS_1X1, BIAS_BX1, BIAS_1XH, BIAS_BXH = range(5)
 
@@ -40,13 +42,17 @@ class Case:
     def __init__(self, p, options):
         self.p = p
         self.q, self.k, self.v = inputs(p)
+        if options.mixed:
+            mix_heads(self.q, self.k, p)
         on = {"device": "cuda"}
         pairs = (p.seqlen_q, p.seqlen_kv)
         self.bias = self.mask = self.slopes = self.sink = None
         if p.bias != NO_BIAS:
             batch = p.batch if p.bias in (BIAS_BX1, BIAS_BXH) else 1
             heads = p.heads_q if p.bias in (BIAS_1XH, BIAS_BXH) else 1
-            self.bias = torch.randn(batch, heads, *pairs, dtype=self.q.dtype, **on)
+            own = p.role_dtype[ROLES.index("BIAS")]
+            dtype = (torch.float32, torch.float16, torch.bfloat16)[own - 1] if own else self.q.dtype
+            self.bias = torch.randn(batch, heads, *pairs, dtype=dtype, **on)
         if p.mask:
             shape = (1, 1, *pairs) if options.shared_mask else (p.batch, p.heads_q, *pairs)
             self.mask = torch.rand(shape, dtype=torch.float16, **on) < options.density
@@ -143,10 +149,13 @@ class Case:
 class Bench:
     def __init__(self, options):
         self.library, self.contexts, self.options = Library(options.library), {}, options
+        self.builds = {name: Library(path) for name, path in (build.split("=") for build in options.build)}
 
     def attune(self, name, text, case):
         if name not in self.contexts:
-            self.contexts[name] = Context("cuda", None if name == "auto" else name, lib=self.library)
+            build, _, kernel = name.rpartition("/")
+            self.contexts[name] = Context("cuda", None if kernel == "auto" else kernel,
+                                          lib=self.builds[build] if build else self.library)
         plan, p = self.contexts[name].plan(text), case.p
         out = torch.empty(p.batch, p.heads_q, p.seqlen_q, p.head_dim_v, device="cuda", dtype=case.q.dtype)
         need = plan.workspace()
@@ -206,6 +215,8 @@ class Bench:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--library")
+    parser.add_argument("--build", action="append", default=[], metavar="NAME=PATH", help="another library")
+    parser.add_argument("--mixed", action="store_true", help="heads of five kinds, as the gate times")
     parser.add_argument("--seconds", type=float, default=0.1, help="of measuring, an item")
     parser.add_argument("--density", type=float, default=0.9, help="of what random masks let be seen")
     parser.add_argument("--shared-mask", action="store_true", help="one mask for all")

@@ -373,27 +373,38 @@ static bool is_column_hidden(uint64_t seed, int64_t key)
     return at_random_next(&column) % 16 == 0 || at_random_next(&tile) % 8 == 0;
 }
 
-/* One row of a mask: nothing, seven in ten, or whole tiles. Nonzero is seen, whatever the number. */
-static void mask_row(at_random *random, uint64_t seed, unsigned char *mask, int64_t count)
+/* Nonzero is seen, whatever the number; but most callers' masks are of 0 and 1, for which a kernel may have code of its
+ * own. So is every other, and all that are timed. */
+static bool has_ones(const at_draw *draw)
+{
+    at_random random = at_random_seed(draw->seed, UINT64_MAX);
+    return draw->family == AT_FAMILY_MIXED || at_random_below(&random, 2) == 0;
+}
+
+/* One row of a mask: nothing, seven in ten, or whole tiles. */
+static void mask_row(at_random *random, uint64_t seed, bool ones, unsigned char *mask, int64_t count)
 {
     uint64_t kind = at_random_below(random, 16);
     uint64_t tiles = at_random_next(random);
     for (int64_t j = 0; j < count; ++j) {
         uint64_t draw = at_random_next(random);
         bool seen = kind == 0 ? false : kind < 8 ? draw % 10 < 7 : tiles >> (j / TILE % 64) & 1;
-        mask[j] = seen && !is_column_hidden(seed, j) ? (unsigned char)(1 + (draw >> 32) % 255) : 0;
+        const unsigned char number = ones ? 1 : (unsigned char)(1 + (draw >> 32) % 255);
+        mask[j] = seen && !is_column_hidden(seed, j) ? number : 0;
     }
 }
 
 static void fill_mask(at_inputs *inputs)
 {
     const at_extent extent = at_inputs_extent(inputs, ATTUNE_MASK);
+    const bool ones = has_ones(&inputs->draw);
     for (int64_t b = 0; b < extent.count[0]; ++b) {
         for (int64_t h = 0; h < extent.count[1]; ++h) {
             for (int64_t i = 0; i < extent.count[2]; ++i) {
                 at_random random = at_fill_stream(inputs, ATTUNE_MASK, b, h, i);
                 unsigned char *mask = inputs->call.tensor[ATTUNE_MASK].data;
-                mask_row(&random, inputs->draw.seed, mask + at_inputs_row(inputs, ATTUNE_MASK, b, h, i), extent.row);
+                mask_row(&random, inputs->draw.seed, ones, mask + at_inputs_row(inputs, ATTUNE_MASK, b, h, i),
+                         extent.row);
             }
         }
     }

@@ -149,7 +149,8 @@ static void says_what_it_takes(void **state)
         {"b1,h8,sq16,skv512,d128,bf16,mask", "seqlen_q 16: more than 16 with a bias or a mask"},
         {"b1,h8,sq1,skv512,d128,bf16,bias=1x1", "seqlen_q 1: more than 16 with a bias or a mask"},
         {"b1,h8,sq16,skv512,d128,bf16", NULL},
-        {"b1,h8,s512,d128,bf16,bias=1xh:fp32", "BIAS in fp32: kernel wgmma has no code for it beside bf16"},
+        {"b1,h8,s512,d128,bf16,bias=1xh:fp32,mask", NULL},
+        {"b1,h8,s512,d128,fp16,softcap=30,bias=1xh:bf16", NULL},
         {"b1,h8,s512,d128,bf16,scale=1e-7", NULL},
         {"b1,h8,s512,d128,bf16,scale=-1", "scale -1: above 0 is needed"},
     };

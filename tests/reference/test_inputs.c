@@ -102,6 +102,30 @@ static void test_form_is_of_the_seeds_upper_half(void **state)
     }
 }
 
+/* Half of the masks are of 0 and 1, as most callers' are, and all that are timed: others show any byte. */
+static void test_masks_are_of_ones_or_of_any_byte(void **state)
+{
+    int of_ones = 0;
+    (void)state;
+    for (uint64_t seed = 0; seed < 200; ++seed) {
+        const at_draw draw = {.seed = seed, .family = seed < 100 ? AT_FAMILY_NORMAL : AT_FAMILY_MIXED};
+        at_inputs inputs = drawn("b2,h3,sq50,skv90,d8,fp16,mask", &draw);
+        const at_extent extent = at_inputs_extent(&inputs, ATTUNE_MASK);
+        unsigned all = 0;
+        for (int64_t i = 0; i < extent.count[2]; ++i) {
+            const unsigned char *mask = inputs.call.tensor[ATTUNE_MASK].data;
+            mask += at_inputs_row(&inputs, ATTUNE_MASK, 0, 0, i);
+            for (int64_t j = 0; j < extent.row; ++j) {
+                all |= mask[j];
+            }
+        }
+        assert_true(seed < 100 || all <= 1);
+        of_ones += seed < 100 && all <= 1;
+        at_inputs_free(&inputs);
+    }
+    assert_in_range(of_ones, 30, 70);
+}
+
 static void test_calls_are_accepted(void **state)
 {
     (void)state;
@@ -567,6 +591,7 @@ int main(void)
         cmocka_unit_test(test_equal_draws_are_equal),
         cmocka_unit_test(test_values_do_not_depend_on_layout),
         cmocka_unit_test(test_form_is_of_the_seeds_upper_half),
+        cmocka_unit_test(test_masks_are_of_ones_or_of_any_byte),
         cmocka_unit_test(test_calls_are_accepted),
         cmocka_unit_test(test_guards),
         cmocka_unit_test(test_digest_sees_every_input_byte_and_no_output),
