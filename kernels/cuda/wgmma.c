@@ -30,9 +30,7 @@ enum {
     STAGES_MAX = 8,
     STAGES_MIN = 3,
     COUNTER_BYTES = 16,
-    PLACES = 2,
-    PART_BYTES = 16,
-    OCTET_BYTES = 8
+    PART_BYTES = 16
 };
 
 static int32_t threads_of(const attune_config *config)
@@ -58,18 +56,19 @@ static int32_t stage_bytes(const attune_problem *problem, const attune_config *c
     return config->value[BLOCK_N] * (pitch_qk > pitch_v ? pitch_qk : pitch_v);
 }
 
-/* Of bias and mask: PLACES tiles of each group's rows, of the mask as it comes too. A bias in fp32 has none. */
+/* Of bias and mask: two tiles of each group's rows, four where there is no bias or one in fp32, which has no place. */
 static int32_t pairs_bytes(const attune_problem *problem, const attune_config *config)
 {
-    const int32_t bias_parts = config->value[BLOCK_N] / 8, mask_parts = config->value[BLOCK_N] / 16 | 1;
+    const int32_t bias_parts = config->value[BLOCK_N] / 8;
+    const bool is_placed = problem->bias != ATTUNE_BIAS_NONE && attune_dtype_of(problem, ATTUNE_BIAS) != ATTUNE_FP32;
     int32_t bytes = 0; /* of a row */
-    if (problem->bias != ATTUNE_BIAS_NONE && attune_dtype_of(problem, ATTUNE_BIAS) != ATTUNE_FP32) {
-        bytes += PLACES * PART_BYTES * (bias_parts % 8 == 0 ? bias_parts : bias_parts + 1);
+    if (is_placed) {
+        bytes += PART_BYTES * (bias_parts % 8 == 0 ? bias_parts : bias_parts + 1);
     }
     if (problem->mask) {
-        bytes += PLACES * (OCTET_BYTES * ((config->value[BLOCK_N] + 63) / 64) + PART_BYTES * mask_parts);
+        bytes += (config->value[BLOCK_N] / 16 + 1) / 2 * 4;
     }
-    return block_m(config) * bytes;
+    return block_m(config) * bytes * (is_placed ? 2 : 4);
 }
 
 /* What every config has: queries, bias and mask, jobs and barriers. */

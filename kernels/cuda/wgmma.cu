@@ -577,8 +577,8 @@ ATTUNE_INLINE void run_tiles(const attune_args &args, Shared &shared, const job 
 }
 
 /* The next job before O of this one is stored: the scores of its first tile come behind the last values. */
-ATTUNE_INLINE held begin_early(const attune_args &args, const job &next, consumer &c, held values, scores &s, weights &p,
-                               outputs &o)
+ATTUNE_INLINE held begin_early(const attune_args &args, const job &next, consumer &c, held values, scores &s,
+                               weights &p, outputs &o)
 {
     find_edges(next, c);
     if (c.first > 0) {

@@ -30,14 +30,15 @@ template <class T> ATTUNE_INLINE pair_of<T> two_in_row(const pair_rows<T> &from,
     return two;
 }
 
-/* Gives `take` what a lane's first `count` sums of a tile have in a matrix: i, and the elements of i and i + 1. `row` is
- * the first of the lane's two rows, `key` the tile's first column, an even one. NOTE: four lanes read what is together,
- * 32 bytes of fp32, which no copy to shared memory would do better. */
+/* Gives `take` what a lane's first `count` sums of a tile have in a matrix: i, and the elements of i and i + 1. `row`
+ * is the first of the lane's two rows, `key` the tile's first column, an even one. NOTE: four lanes read what is
+ * together, 32 bytes of fp32, which no copy to shared memory would do better. */
 template <int count, class T, class F>
 ATTUNE_INLINE void each_two(const pair_rows<T> &from, int row, int key, int lane, F take)
 {
     const int column = key + lane % 4 * 2;
-    const unsigned odd = (unsigned)reinterpret_cast<attune_u64>(from.first) | (unsigned)from.stride * (unsigned)sizeof(T);
+    const unsigned odd =
+        (unsigned)reinterpret_cast<attune_u64>(from.first) | (unsigned)from.stride * (unsigned)sizeof(T);
     const bool whole = row + 8 < from.end_row && key + count * 2 <= from.end;
     if (odd % sizeof(pair_of<T>) == 0 && __all_sync(0xffffffff, whole)) {
         const T *at = from.first + row * from.stride + column;

@@ -57,9 +57,9 @@ struct consumer {
 #endif
 #if PAIRED
     ring<PLACES> places;
-    held place;               /* of this tile's bias and mask */
-    float of_bias;            /* what a bias is multiplied by, to be added to products */
-    unsigned seen[2][OCTETS]; /* of row r and 64 columns: a bit for each eight of the first, and of the next */
+    held place;                             /* of this tile's bias and mask */
+    float of_bias;                          /* what a bias is multiplied by, to be added to products */
+    unsigned seen[2][(SEEN_LANES + 3) / 4]; /* of row r: bits of the lane's columns (wgmma_mask.cuh) */
     unsigned all_seen;
 #endif
 };
@@ -172,7 +172,8 @@ ATTUNE_INLINE void multiply_keys(const consumer &c, held tile, scores &s)
     ptx_wgmma_fence();
 #pragma unroll
     for (int i = 0; i < steps_qk; ++i) {
-        wgmma_shape<BLOCK_N>::ss<0>(s, q + wgmma_step_k<BLOCK_M>(i), k + wgmma_step_k<BLOCK_N>(i), PAIRS_FIRST || i > 0);
+        wgmma_shape<BLOCK_N>::ss<0>(s, q + wgmma_step_k<BLOCK_M>(i), k + wgmma_step_k<BLOCK_N>(i),
+                                    PAIRS_FIRST || i > 0);
     }
     ptx_wgmma_commit_group();
 }

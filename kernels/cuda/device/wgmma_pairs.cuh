@@ -1,17 +1,16 @@
 /* Bias and mask of the wgmma kernel, which belong to pairs of a query and a key. Their strides are the call's, so no
- * tensor map brings them: for each consumer group a warp of the producer's group copies the group's 64 rows of each
- * tile into places of the group's own, PLACES tiles ahead, rows of whole 16-byte parts by cp.async where addresses
- * allow it.
+ * tensor map brings them: for each consumer group a warp of the producer's group brings the group's 64 rows of each
+ * tile into places of the group's own, up to PLACES tiles ahead.
  *
- * The bias lies as it comes, 16-byte parts swizzled or rows padded, and ldmatrix gives each thread its scores' pairs.
- * Of the mask the copying warp makes bits: of 64 columns of a row eight bytes, byte p of columns p, 8 + p, 16 + p, ...,
- * so that a thread reads two bytes at once, and says whether all are 1. Consumers read both before they wait for the
- * tile's scores. */
+ * A bias of 16 bits is copied as it is, by cp.async where rows are of whole 16-byte parts: these lie swizzled, or rows
+ * padded, and ldmatrix gives each thread its scores' pairs. One of fp32 is read from memory by those who need it. Of
+ * the mask bits are made (wgmma_mask.cuh). */
 #ifndef DEVICE_WGMMA_PAIRS_CUH
 #define DEVICE_WGMMA_PAIRS_CUH
 
 #include "device/pair_rows.cuh"
 #include "device/wgmma_consumer.cuh"
+#include "device/wgmma_mask.cuh"
 
 #if PAIRED
 
@@ -30,20 +29,9 @@ ATTUNE_INLINE pair_rows<T> pair_rows_of(const attune_args &args, const attune_te
     return {row_of<const T>(from, j.sequence, j.head, 0), from.stride[ATTUNE_STRIDE_SEQ], j.rows, (int)args.seqlen_kv};
 }
 
-ATTUNE_INLINE unsigned bits_of(unsigned char x)
-{
-    return x;
-}
-
 ATTUNE_INLINE unsigned bits_of(element_bias x)
 {
     return reinterpret_cast<const unsigned short &>(x);
-}
-
-/* Whether rows are of whole 16-byte parts. */
-template <class T> ATTUNE_INLINE bool has_parts(const pair_rows<T> &from)
-{
-    return ((reinterpret_cast<attune_u64>(from.first) | (attune_u64)from.stride * sizeof(T)) & 15) == 0;
 }
 
 /* Copies 64 rows from `row` on, columns `key` and on, all of which exist. NOTE: one warp has some 2,000 cycles for a
@@ -107,61 +95,6 @@ ATTUNE_INLINE bool copy_group(unsigned to, const pair_rows<T> &from, int row, in
         ptx_st_shared_b32(to + pair_part<parts>(at, column / OF_PART) * 16 + column % OF_PART * sizeof(T), word);
     }
     return false;
-}
-
-/* Tells L2 of rows that are to be copied later. NOTE: the mask has one place as it comes, and what comes from memory
- * would take longer than a tile. */
-template <class T> ATTUNE_INLINE void announce_group(const pair_rows<T> &from, int row, int key, int lane)
-{
-    if (key >= 0 && key < from.end) {
-#pragma unroll
-        for (int i = 0; i < 64; i += 32) {
-            if (row + i + lane < from.end_row) {
-                ptx_prefetch_global_l2(from.first + (row + i + lane) * from.stride + key);
-            }
-        }
-    }
-}
-
-/* Bit 7 of each byte that is not 0. */
-ATTUNE_INLINE unsigned nonzero_bytes(unsigned x)
-{
-    return (((x & 0x7f7f7f7f) + 0x7f7f7f7f) | x) & 0x80808080;
-}
-
-/* The mask's bits of a tile that lies at `from` as it came, and whether all are 1. Returns whether it has bytes that
- * are neither 0 nor 1: then its bits are not true unless `any_byte`. NOTE: 64 columns at a time, for want of registers.
- * The masks of most have bytes of 0 and 1, whose sums, shifted, are their bits: a quarter of the instructions. */
-template <bool any_byte> ATTUNE_INLINE bool pack_group(unsigned to, unsigned all_seen, unsigned from, int lane)
-{
-    unsigned all = 0xffffffff, others = 0;
-#pragma unroll 1
-    for (int i = lane; i < 64 * OCTETS; i += 32) {
-        const int row = i % 64, first = i / 64 * 4;
-        unsigned bits[2] = {0, 0}, none = 0xffffffff; /* of columns 0 ... 3 and 4 ... 7: a bit for each eight */
-#pragma unroll
-        for (int p = 0; p < 4; ++p) {
-            if (BLOCK_N % 64 == 0 || first + p < BLOCK_N / 16) {
-                const uint4 x = ptx_ld_shared_v4_b32(from + pair_part<MASK_PARTS>(row, first + p) * 16);
-                if constexpr (any_byte) {
-                    bits[0] |= nonzero_bytes(x.x) >> (7 - p * 2) | nonzero_bytes(x.z) >> (6 - p * 2);
-                    bits[1] |= nonzero_bytes(x.y) >> (7 - p * 2) | nonzero_bytes(x.w) >> (6 - p * 2);
-                } else {
-                    bits[0] += (x.z * 2 + x.x) << p * 2;
-                    bits[1] += (x.w * 2 + x.y) << p * 2;
-                    others |= x.x | x.y | x.z | x.w;
-                }
-                none &= ~(0x03030303u << p * 2);
-            }
-        }
-        all &= (bits[0] & bits[1]) | none;
-        ptx_st_shared_v2_b32(to + row * SEEN_ROW_BYTES + i / 64 * 8, bits[0], bits[1]);
-    }
-    const bool whole = __all_sync(0xffffffff, all == 0xffffffff);
-    if (lane == 0) {
-        ptx_st_shared_b32(all_seen, whole);
-    }
-    return __any_sync(0xffffffff, (others & 0xfefefefe) != 0);
 }
 
 /* Gives `take` the block's jobs, once the queries of `count` groups from `first` on are here: then a job is known. */
@@ -228,43 +161,31 @@ ATTUNE_INLINE void produce_bias(const attune_args &args, const Shared &shared, u
 #endif
 
 #if ATTUNE_HAS_MASK
-/* What one warp does for its group. NOTE: the mask is copied two tiles ahead, but not into the next job, whose queries
- * may wait for this one's last tile. */
+/* What one warp does for its group. */
 ATTUNE_INLINE void produce_mask(const attune_args &args, const Shared &shared, unsigned base, int group, int lane)
 {
-    const unsigned raw = base + smem_pairs + group * GROUP_PAIRS_BYTES + PLACES * PLACE_BYTES;
     ring<PLACES> places;
-    bool any_byte = false; /* some byte so far was neither 0 nor 1 */
+    mask_packer packer = {};
     each_known_job<1>(shared, base, group, [&](const job &j) {
         const auto mask = pair_rows_of<unsigned char>(args, args.tensor[ATTUNE_MASK], j);
         const int row = j.row + group * 64;
-        const auto copy = [&](int i) {
-            if (i < j.blocks) {
-                (void)copy_group<MASK_PARTS>(raw + i % PLACES * RAW_BYTES, mask, row, key_of_tile(j, i), lane);
-                announce_group(mask, row, key_of_tile(j, i + 2), lane);
-            }
-            ptx_cp_async_commit_group();
-        };
-#pragma unroll 1
-        for (int i = 0; i < PLACES; ++i) {
-            copy(i);
+        const mask_reader reader = reader_of(mask, row, lane);
+        if (is_whole(mask, row, key_of_tile(j, 0))) {
+            begin_mask(reader, key_of_tile(j, 0), lane, packer);
         }
 #pragma unroll 1
         for (int i = 0; i < j.blocks; ++i) {
+            const int key = key_of_tile(j, i), next = i + 1 < j.blocks ? key_of_tile(j, i + 1) : key;
             const held place = places.next();
             const int number = place_number(group, place);
+            const unsigned to = place_at(base, group, place) + BIAS_BYTES;
+            announce_mask(mask, row, i + 2 < j.blocks ? key_of_tile(j, i + 2) : -1, lane);
             barrier_wait(base + smem_empty_pairs + number * 8, place.parity ^ 1);
-            ptx_cp_async_wait_group<PLACES - 1>();
-            __syncwarp();
-            const unsigned to = place_at(base, group, place) + BIAS_BYTES, from = raw + i % PLACES * RAW_BYTES;
-            const unsigned all_seen = base + smem_all_seen + number * 4;
-            any_byte = any_byte || pack_group<false>(to, all_seen, from, lane);
-            if (any_byte) {
-                pack_group<true>(to, all_seen, from, lane);
+            const unsigned whole = pack_tile(mask, reader, row, key, next, to, lane, packer);
+            if (lane == 0) {
+                ptx_st_shared_b32(base + smem_all_seen + number * 4, whole);
             }
             ptx_mbarrier_arrive(base + smem_full_pairs + number * 8);
-            __syncwarp();
-            copy(i + PLACES);
         }
     });
 }
@@ -317,13 +238,9 @@ ATTUNE_INLINE void take_mask(consumer &c)
 {
     if constexpr (ATTUNE_HAS_MASK) {
         const int row = c.thread / 32 * 16 + c.thread % 32 / 4;
-        const unsigned bits =
-            place_at(c.base, c.group, c.place) + BIAS_BYTES + row * SEEN_ROW_BYTES + c.thread % 4 * 2;
-#pragma unroll
-        for (int i = 0; i < OCTETS * 2; ++i) {
-            c.seen[i / OCTETS][i % OCTETS] =
-                ptx_ld_shared_u16(bits + i / OCTETS * (8 * SEEN_ROW_BYTES) + i % OCTETS * 8);
-        }
+        const unsigned at = place_at(c.base, c.group, c.place) + BIAS_BYTES + row * SEEN_ROW_BYTES;
+        take_seen(at, c.thread % 4, c.seen[0]);
+        take_seen(at + 8 * SEEN_ROW_BYTES, c.thread % 4, c.seen[1]);
         c.all_seen = ptx_ld_shared_b32(c.base + smem_all_seen + place_number(c.group, c.place) * 4);
     }
 }
@@ -378,13 +295,7 @@ template <int count> ATTUNE_INLINE void hide_unseen(const consumer &c, float hid
 {
     if constexpr (ATTUNE_HAS_MASK) {
         if (c.all_seen == 0) {
-#pragma unroll
-            for (int n = 0; n < OCTETS * 32; ++n) { /* NOTE: a word's bits in turn: one instruction makes predicates */
-                const int word = n / 16, i = word / 2 * 32 + n % 8 * 4 + word % 2 * 2 + n / 8 % 2;
-                if (i < count) {
-                    s[i] = c.seen[word % 2][word / 2] >> (n % 16) & 1 ? s[i] : hidden;
-                }
-            }
+            hide_by_bits<count>(c.seen, hidden, s);
         }
     }
 }
@@ -416,21 +327,11 @@ ATTUNE_INLINE void take_pairs_again(const attune_args &args, const job &j, consu
         take_bias_from_memory<count, false>(args, j, c, row, key, s);
     }
     if constexpr (ATTUNE_HAS_MASK) {
-        const pair_rows<unsigned char> mask = pair_rows_of<unsigned char>(args, args.tensor[ATTUNE_MASK], j);
-        c.all_seen = 0;
-#pragma unroll
-        for (int i = 0; i < OCTETS * 2; ++i) {
-            const int of_row = row + i / OCTETS * 8;
-            unsigned bits = 0;
-#pragma unroll 1
-            for (int bit = 0; bit < 16; ++bit) {
-                const int at = key + c.thread % 4 * 2 + i % OCTETS * 64 + bit % 8 * 8 + bit / 8;
-                const bool seen = of_row < mask.end_row && at < mask.end && mask.first[of_row * mask.stride + at] != 0;
-                bits |= (unsigned)seen << bit;
-            }
-            c.seen[i / OCTETS][i % OCTETS] = bits;
-        }
-        hide_unseen<count>(c, hidden, s);
+        each_two<count>(pair_rows_of<unsigned char>(args, args.tensor[ATTUNE_MASK], j), row, key, c.thread % 32,
+                        [&](int i, unsigned char x, unsigned char y) {
+                            s[i] = x != 0 ? s[i] : hidden;
+                            s[i + 1] = y != 0 ? s[i + 1] : hidden;
+                        });
     }
 }
 
