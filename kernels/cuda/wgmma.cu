@@ -681,7 +681,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) sm90_fwd_wgmma(c
         } else if (by_counter && threadIdx.x == 32) {
             plan(args, shared);
         }
-#if PAIRED
+#if PLACED
         if (threadIdx.x >= 32) {
             produce_pairs(args, shared);
         }

@@ -42,14 +42,10 @@ ATTUNE_INLINE void each_two(const pair_rows<T> &from, int row, int key, int lane
     const bool whole = row + 8 < from.end_row && key + count * 2 <= from.end;
     if (odd % sizeof(pair_of<T>) == 0 && __all_sync(0xffffffff, whole)) {
         const T *at = from.first + row * from.stride + column;
-        pair_of<T> two[count / 2];
 #pragma unroll
         for (int i = 0; i < count / 2; ++i) {
-            two[i] = *reinterpret_cast<const pair_of<T> *>(at + i % 2 * 8 * from.stride + i / 2 * 8);
-        }
-#pragma unroll
-        for (int i = 0; i < count / 2; ++i) {
-            take(i * 2, two[i].e[0], two[i].e[1]);
+            const pair_of<T> two = *reinterpret_cast<const pair_of<T> *>(at + i % 2 * 8 * from.stride + i / 2 * 8);
+            take(i * 2, two.e[0], two.e[1]);
         }
     } else {
 #pragma unroll

@@ -64,7 +64,7 @@ struct alignas(1024) Shared {
     unsigned long long never;          /* nobody arrives here */
     unsigned long long stored;         /* O has left the tiles it went through */
     unsigned long long planned, taken; /* the next job: worked out, begun */
-#if PAIRED
+#if PLACED
     unsigned long long full_pairs[GROUPS * PLACES], empty_pairs[GROUPS * PLACES];
     unsigned all_seen[GROUPS * PLACES]; /* whether the mask hides nothing */
 #endif
@@ -78,7 +78,7 @@ constexpr unsigned smem_q = 0, smem_tile = smem_q + Q_STAGES * tile_q_bytes;
 constexpr unsigned smem_full = smem_tile + STAGES * tile_bytes + PAIRS_BYTES, smem_empty = smem_full + STAGES * 8;
 constexpr unsigned smem_full_q = smem_empty + STAGES * 8, smem_empty_q = smem_full_q + Q_STAGES * Q_PARTS * 8;
 constexpr unsigned smem_never = smem_empty_q + Q_STAGES * Q_PARTS * 8, smem_stored = smem_never + 8;
-#if PAIRED
+#if PLACED
 constexpr unsigned smem_pairs = smem_full - PAIRS_BYTES, smem_full_pairs = smem_stored + 24;
 constexpr unsigned smem_empty_pairs = smem_full_pairs + GROUPS * PLACES * 8;
 constexpr unsigned smem_all_seen = smem_empty_pairs + GROUPS * PLACES * 8;
@@ -113,7 +113,7 @@ ATTUNE_INLINE void init_barriers(Shared &shared)
     ptx_mbarrier_init(address(shared.taken), 1);
     ptx_mbarrier_init(address(shared.never), 1);
     ptx_mbarrier_init(address(shared.stored), 4 * GROUPS);
-#if PAIRED
+#if PLACED
     for (int i = 0; i < GROUPS * PLACES; ++i) {
         ptx_mbarrier_init(address(shared.full_pairs[i]), 32 * (BIAS_PLACED + ATTUNE_HAS_MASK));
         ptx_mbarrier_init(address(shared.empty_pairs[i]), 4);

@@ -97,6 +97,7 @@ ATTUNE_INLINE bool copy_group(unsigned to, const pair_rows<T> &from, int row, in
     return false;
 }
 
+#if PLACED
 /* Gives `take` the block's jobs, once the queries of `count` groups from `first` on are here: then a job is known. */
 template <int count, class T> ATTUNE_INLINE void each_known_job(const Shared &shared, unsigned base, int first, T take)
 {
@@ -211,38 +212,40 @@ ATTUNE_INLINE void produce_pairs(const attune_args &args, const Shared &shared)
 #endif
 }
 
+#endif
+
 /* ---- A consumer's part of them ---- */
 
 /* Until the next tile's are here. */
 ATTUNE_INLINE void await_pairs(consumer &c)
 {
-    if constexpr (PLACED) {
-        c.place = c.places.next();
-        barrier_wait(c.base + smem_full_pairs + place_number(c.group, c.place) * 8, c.place.parity);
-    }
+#if PLACED
+    c.place = c.places.next();
+    barrier_wait(c.base + smem_full_pairs + place_number(c.group, c.place) * 8, c.place.parity);
+#endif
 }
 
 /* NOTE: each warp for itself, once all its lanes have seen that they were here. */
 ATTUNE_INLINE void leave_pairs(const consumer &c)
 {
-    if constexpr (PLACED) {
-        __syncwarp();
-        if (c.thread % 32 == 0) {
-            ptx_mbarrier_arrive(c.base + smem_empty_pairs + place_number(c.group, c.place) * 8);
-        }
+#if PLACED
+    __syncwarp();
+    if (c.thread % 32 == 0) {
+        ptx_mbarrier_arrive(c.base + smem_empty_pairs + place_number(c.group, c.place) * 8);
     }
+#endif
 }
 
 /* What the mask shows of the tile, to registers. */
 ATTUNE_INLINE void take_mask(consumer &c)
 {
-    if constexpr (ATTUNE_HAS_MASK) {
-        const int row = c.thread / 32 * 16 + c.thread % 32 / 4;
-        const unsigned at = place_at(c.base, c.group, c.place) + BIAS_BYTES + row * SEEN_ROW_BYTES;
-        take_seen(at, c.thread % 4, c.seen[0]);
-        take_seen(at + 8 * SEEN_ROW_BYTES, c.thread % 4, c.seen[1]);
-        c.all_seen = ptx_ld_shared_b32(c.base + smem_all_seen + place_number(c.group, c.place) * 4);
-    }
+#if ATTUNE_HAS_MASK
+    const int row = c.thread / 32 * 16 + c.thread % 32 / 4;
+    const unsigned at = place_at(c.base, c.group, c.place) + BIAS_BYTES + row * SEEN_ROW_BYTES;
+    take_seen(at, c.thread % 4, c.seen[0]);
+    take_seen(at + 8 * SEEN_ROW_BYTES, c.thread % 4, c.seen[1]);
+    c.all_seen = ptx_ld_shared_b32(c.base + smem_all_seen + place_number(c.group, c.place) * 4);
+#endif
 }
 
 /* Scores take in a bias, or, not being there yet, begin with it. */
@@ -251,10 +254,12 @@ template <bool begins> ATTUNE_INLINE void take_in(const consumer &c, float bias,
     s = begins ? bias * c.of_bias : fmaf(bias, c.of_bias, s);
 }
 
+#if BIAS_PLACED /* NOTE: of another type the compiler is lost, though nobody asks */
 ATTUNE_INLINE float bias_in_half(unsigned two, int which)
 {
     return to_float(element_bias{(unsigned short)(two >> which * 16)});
 }
+#endif
 
 /* The bias of a tile from memory: of fp32, or, of a tile whose place may have been given back, any; `row` is the
  * lane's first in the sequence, `key` the tile's first. */
@@ -273,21 +278,21 @@ ATTUNE_INLINE void take_bias_from_memory(const attune_args &args, const job &j, 
 template <int count, bool begins>
 ATTUNE_INLINE void take_bias(const attune_args &args, const job &j, const consumer &c, int row, int key, scores &s)
 {
-    if constexpr (ATTUNE_HAS_BIAS && !BIAS_PLACED) {
-        take_bias_from_memory<count, begins>(args, j, c, row, key, s);
-    } else if constexpr (ATTUNE_HAS_BIAS) {
-        const unsigned at = place_at(c.base, c.group, c.place);
-        const int lane = c.thread % 32, first = c.thread / 32 * 16;
+#if BIAS_PLACED
+    const unsigned at = place_at(c.base, c.group, c.place);
+    const int lane = c.thread % 32, first = c.thread / 32 * 16;
 #pragma unroll
-        for (int i = 0; i < count / 8; ++i) {
-            unsigned two[4];
-            ptx_ldmatrix_x4(two, at + pair_part<BIAS_PARTS>(first + lane % 16, i * 2 + lane / 16) * 16);
+    for (int i = 0; i < count / 8; ++i) {
+        unsigned two[4];
+        ptx_ldmatrix_x4(two, at + pair_part<BIAS_PARTS>(first + lane % 16, i * 2 + lane / 16) * 16);
 #pragma unroll
-            for (int n = 0; n < 8; ++n) {
-                take_in<begins>(c, bias_in_half(two[n / 2], n % 2), s[i * 8 + n]);
-            }
+        for (int n = 0; n < 8; ++n) {
+            take_in<begins>(c, bias_in_half(two[n / 2], n % 2), s[i * 8 + n]);
         }
     }
+#elif ATTUNE_HAS_BIAS
+    take_bias_from_memory<count, begins>(args, j, c, row, key, s);
+#endif
 }
 
 /* Scores that the mask hides. */
