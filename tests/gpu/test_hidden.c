@@ -2,6 +2,7 @@
  * and infinities, must leave no trace, in kernels that declare to taint their tiles, too. Every result against the
  * reference. */
 #include "base/cm.h"
+#include "library/state.h"
 #include "on_device.h"
 #include "one_case.h"
 
@@ -55,6 +56,21 @@ static void masked_keys_leave_no_trace(void **state)
     check_all(state, kernels, sizeof kernels / sizeof *kernels, problems, sizeof problems / sizeof *problems);
 }
 
+/* Kernels of Hopper, to which products are added that begin with what hides. */
+static void hopper_leaves_no_trace(void **state)
+{
+    static const char *const kernels[] = {"wgmma", "wgmma_small"};
+    static const char *const problems[] = {
+        "b1,h2,s300,d64,fp16,mask",
+        "b1,h2,hkv1,s40,d64,fp16,causal,mask,bias=1xh",
+        "b2,h2,sq70,skv200,d128,bf16,bias=bxh:fp32",
+    };
+    if (at_context_device(*state)->target.arch != 90) {
+        skip();
+    }
+    check_all(state, kernels, sizeof kernels / sizeof *kernels, problems, sizeof problems / sizeof *problems);
+}
+
 /* Before the first key that a row sees, and behind the last. */
 static void keys_beside_leave_no_trace(void **state)
 {
@@ -71,6 +87,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masked_keys_leave_no_trace),
+        cmocka_unit_test(hopper_leaves_no_trace),
         cmocka_unit_test(keys_beside_leave_no_trace),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
