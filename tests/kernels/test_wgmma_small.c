@@ -25,6 +25,11 @@ static void takes_what_it_is_faster_at(void **state)
         {"b4,h8,s512,d128,fp16", "seqlen_kv 512: at most 384"},
         {"b4,h8,s512,d128,fp16,causal", NULL},
         {"b4,h8,s384,d128,fp16", NULL},
+        {"b1,h8,s512,d64,fp16,causal,bias=bxh:fp32,mask", NULL},
+        {"b1,h8,s512,d64,fp16,bias=1xh:bf16,scale=-0.5", NULL},
+        {"b1,h8,s512,d64,fp16,bias=1xh,scale=1e-7", "scale 1e-07 with a bias: 1e-6 to 1e6, or below 0"},
+        {"b1,h8,sq16,skv512,d64,fp16,mask", "seqlen_q 16: more than 16 with a bias or a mask"},
+        {"b1,h8,s512,d64,fp16,mask,alibi", "alibi: "},
     };
     attune_target target;
     (void)state;
