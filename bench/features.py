@@ -6,9 +6,9 @@ FlexAttention, in turns, in one process.
 
 An ITEM is PROBLEM@ARM+ARM+...: a problem's text and the arms to run on it. An arm is a kernel's text, "auto",
 torch:efficient, torch:cudnn, torch:math (which take a bias and a mask as attn_mask), torch:flash, or flex (bias, mask
-and ALiBi by score_mod, softcap too, a causal mask by mask_mod). With --build, NAME/ and a kernel's text is the same of another
-library. Masks are random, with D of their keys seen (0.9) and
-the first key by all; one for all heads of all sequences with --shared-mask. Each arm's calls are captured into a CUDA
+and ALiBi by score_mod, softcap too, a causal mask by mask_mod). NAME/ and a kernel's text is that of the library given
+by --build. Masks are random, with D of their keys seen (0.9) and the first key by all; one for all heads of all
+sequences with --shared-mask. --mixed: heads of five kinds, as the gate times. Each arm's calls are captured into a CUDA
 graph; graphs are replayed in random order. Standard output is TSV:
 
     problem arm kernel median_us lo_us hi_us tflops ratio error

@@ -93,14 +93,6 @@ ATTUNE_INLINE void issue_keys(const Shared &shared, const group &g, const querie
     ptx_wgmma_commit_group();
 }
 
-/* What logits of the keys from `key` on begin with, before those are here. */
-ATTUNE_INLINE void begin_logits(const attune_args &args, const place &p, const group &g, int key, float (&s)[logits])
-{
-#if ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK
-    begin_with_pairs(args, p, g, key, s);
-#endif
-}
-
 /* Until logits are here, with `pending` groups of products still under way. NOTE: the compiler forgets that a product
  * in flight reads its queries unless told. */
 template <int pending> ATTUNE_INLINE void await_logits(queries &q, float (&s)[logits])
@@ -270,7 +262,7 @@ ATTUNE_INLINE void visit_tiles(const attune_args &args, const place &p, const gr
         unsigned parity = parity_of(i);
         float s[logits];
         if (PAIRED && key < seen.any_sees) {
-            begin_logits(args, p, g, key, s);
+            begin_with_pairs(args, p, g, key, s);
         }
         barrier_wait(at(&shared.full[slot]), parity);
         if (key < seen.any_sees) {
@@ -399,7 +391,7 @@ ATTUNE_INLINE void visit_overlapped(const attune_args &args, const place &p, con
     int count = tiles_seen(p, g, seen);
     load_queries(shared, g, q);
     if (count > 0) {
-        begin_logits(args, p, g, key_of(p, g, 0), s);
+        begin_with_pairs(args, p, g, key_of(p, g, 0), s);
         await_tile(shared, g, 0);
         issue_keys(shared, g, q, g.split, s);
         await_logits<0>(q, s);
@@ -408,7 +400,7 @@ ATTUNE_INLINE void visit_overlapped(const attune_args &args, const place &p, con
         pack<steps_p>(s, 0, w);
 #pragma unroll 1
         for (int i = 1; i < count; ++i) {
-            begin_logits(args, p, g, key_of(p, g, i), s);
+            begin_with_pairs(args, p, g, key_of(p, g, i), s);
             await_tile(shared, g, i);
             issue_keys(shared, g, q, i * SPLITS + g.split, s);
             register_fence(state.o);
@@ -640,24 +632,6 @@ ATTUNE_INLINE void store_box(const attune_args &args, const place &p, const grou
     }
 }
 
-#if ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK
-ATTUNE_INLINE void mend(const attune_args &args, const place &p, const group &g, const sums<octets_part> &own)
-{
-    const int part = g.split * CLUSTER + p.share;
-    bool finite[2];
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-        float none = own.soft[r].sum * 0;
-#pragma unroll
-        for (int i = 0; i < octets_part * 4; ++i) {
-            none = sum_row(i) == r ? fmaf(own.o[i], 0.0f, none) : none;
-        }
-        finite[r] = none == 0;
-    }
-    mend_rows<octets_part * 8>(args, p, g, part * octets_part * 8, part == 0, finite);
-}
-#endif
-
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     sm90_fwd_wgmma_small(const __grid_constant__ attune_args args)
 {
@@ -704,7 +678,5 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     } else {
         store(to, own, g.lane);
     }
-#if ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK
-    mend(args, p, g, own);
-#endif
+    mend_rows(args, p, g, own.o, own.soft[0].sum, own.soft[1].sum);
 }

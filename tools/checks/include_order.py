@@ -19,12 +19,13 @@ RANK = {room: rank for rank, rooms in enumerate(ROOMS) for room in rooms}
 PUBLIC = {"args.h": [], "attune.h": ["args.h"], "kernel.h": ["args.h", "attune.h"],
           "gate.h": ["attune.h"]}
 DEVICE = [["args", "ptx"], ["barrier", "warp_groups", "bf16_parts"], ["element", "sequence", "stage", "tma", "cluster"],
-          ["copy"],
+          ["copy", "pair_rows"],
           ["tile", "fragment", "swizzle", "wgmma", "mma", "pages"],
           ["softmax", "exponential", "visibility", "schedule", "guard", "nonfinite"], ["score"],
           ["job", "rows", "key_loop", "small", "pairs", "spans", "scaling", "row_again", "plain_row"],
-          ["static_max", "wgmma_block", "mma_block", "packed_tile", "spans_join", "spans_cluster", "fp32_rows"],
-          ["wgmma_consumer", "wgmma_producer", "fp32_block", "mma_rows", "spans_ring"],
+          ["static_max", "wgmma_block", "mma_block", "packed_tile", "spans_join", "spans_cluster", "fp32_rows",
+           "small_pairs"],
+          ["wgmma_consumer", "wgmma_mask", "wgmma_producer", "fp32_block", "mma_rows", "spans_ring"],
           ["wgmma_pairs", "fp32_units"], ["wgmma_score", "mma_values", "spans_warps"], ["mma_weights"]]
 DEVICE_RANK = {name: rank for rank, names in enumerate(DEVICE) for name in names}
 # measure knows arms, not kernels; evolve has no clock of its own.

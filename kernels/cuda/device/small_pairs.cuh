@@ -7,8 +7,6 @@
 #include "device/row_again.cuh"
 #include "device/small.cuh"
 
-#if ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK
-
 template <class T>
 ATTUNE_INLINE pair_rows<T> pair_rows_of(const attune_args &args, const attune_tensor &from, const place &p)
 {
@@ -21,6 +19,7 @@ ATTUNE_INLINE pair_rows<T> pair_rows_of(const attune_args &args, const attune_te
 template <int n>
 ATTUNE_INLINE void begin_with_pairs(const attune_args &args, const place &p, const group &g, int key, float (&s)[n])
 {
+#if ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK
     const float factor = score_factor(args), of_bias = LOG2_E / factor;
     const float hidden = factor < 0 ? -negative_infinity() : negative_infinity();
 #pragma unroll
@@ -41,29 +40,37 @@ ATTUNE_INLINE void begin_with_pairs(const attune_args &args, const place &p, con
                     s[i + 1] = y != 0 ? s[i + 1] : hidden;
                 });
 #endif
+#endif
 }
 
-/* The warp's rows again of which some column of its stripe, `columns` of them from `first` on, is not finite: hidden
- * values of NaN make all of a tile's rows NaN, hidden keys their own. */
-template <int columns>
-ATTUNE_INLINE void mend_rows(const attune_args &args, const place &p, const group &g, int first, bool is_closed,
-                             const bool (&finite)[2])
+/* The warp's rows again of which some column of its stripe `o` is not finite, of the denominators `sum` and
+ * `sum_below`: hidden values of NaN make all of a tile's rows NaN, hidden keys their own. */
+template <int n>
+ATTUNE_INLINE void mend_rows(const attune_args &args, const place &p, const group &g, const float (&o)[n], float sum,
+                             float sum_below)
 {
-    const unsigned lost[2] = {__ballot_sync(0xffffffff, !finite[0]), __ballot_sync(0xffffffff, !finite[1])};
+#if ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK
+    const int part = g.split * CLUSTER + p.share, first = part * (n * 2);
+    float none[2] = {sum * 0, sum_below * 0};
+#pragma unroll
+    for (int i = 0; i < n; ++i) {
+        none[i / 2 % 2] = fmaf(o[i], 0.0f, none[i / 2 % 2]);
+    }
+    const unsigned lost[2] = {__ballot_sync(0xffffffff, !(none[0] == 0)), __ballot_sync(0xffffffff, !(none[1] == 0))};
 #pragma unroll 1
     for (int i = 0; i < 16 && (lost[0] | lost[1]) != 0; ++i) {
         const int row = g.first_row - g.lane / 4 + i;
         if (((i < 8 ? lost[0] : lost[1]) >> (i % 8 * 4) & 15) != 0 && row < p.sequence.length_q) {
             element *out = row_of<element>(args.tensor[ATTUNE_O], p.batch, p.head, row);
-            sum_row_again<dim_qk, dim_v>(args, p.sequence, p.batch, p.head, row, is_closed, g.lane,
+            sum_row_again<dim_qk, dim_v>(args, p.sequence, p.batch, p.head, row, part == 0, g.lane,
                                          [&](int column, unsigned both) {
-                                             if (column >= first && column < first + columns) {
+                                             if (column >= first && column < first + n * 2) {
                                                  *reinterpret_cast<unsigned *>(out + column) = both;
                                              }
                                          });
         }
     }
+#endif
 }
 
-#endif
 #endif
