@@ -8,10 +8,6 @@
 #include "device/warp_groups.cuh"
 #include "device/wgmma_block.cuh"
 
-#ifndef MASK_FIRST
-#define MASK_FIRST 0
-#endif
-
 typedef float scores[BLOCK_N / 2];
 constexpr int all_scores = BLOCK_N / 2, some_scores = BLOCK_N / 4 / 8 * 8;
 typedef unsigned weights[steps_kv][4];
@@ -27,7 +23,7 @@ enum {
     /* Products are added to the bias, which their sums begin with, and to -inf where the mask hides besides: read
      * before the group's turn, where it waits anyway, into registers that wait for the products. A mask alone, which is
      * here later, is read behind the turn; and what a softcap bends comes first. */
-    PAIRS_FIRST = (ATTUNE_HAS_BIAS || (ATTUNE_HAS_MASK && MASK_FIRST)) && !ATTUNE_HAS_SOFTCAP
+    PAIRS_FIRST = ATTUNE_HAS_BIAS && !ATTUNE_HAS_SOFTCAP
 };
 
 struct consumer {

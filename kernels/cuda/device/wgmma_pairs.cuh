@@ -311,12 +311,6 @@ ATTUNE_INLINE void begin_with_pairs(const attune_args &args, const job &j, consu
     if constexpr (PAIRS_FIRST) {
         await_pairs(c);
         take_mask(c);
-        if constexpr (!ATTUNE_HAS_BIAS) {
-#pragma unroll
-            for (int i = 0; i < BLOCK_N / 2; ++i) {
-                s[i] = 0;
-            }
-        }
         take_bias<BLOCK_N / 2, true>(args, j, c, row, key, s);
         leave_pairs(c);
         hide_unseen<BLOCK_N / 2>(c, negative_infinity(), s);
