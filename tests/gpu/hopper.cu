@@ -66,8 +66,9 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) unit_products(co
     scores s;
     weights p;
     outputs o = {};
-    find_edges(take_job(shared, c).here, c);
-    (void)begin_job(c, s);
+    const current_job j = take_job(shared, c);
+    find_edges(j.here, c);
+    (void)begin_job(args, j.here, c, s);
     await_scores<0>(s);
     rows_pack<all_scores>(s, p);
     held values = c.tiles.next();
