@@ -4,9 +4,11 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/status.h"
+#include "core/config.h"
 #include "gate/gate_parts.h"
 #include "judge/sanitizer.h"
 
@@ -20,6 +22,18 @@ typedef struct command {
     const char *word[WORDS];
 } command;
 
+/* The kernel as it is judged, with clusters and all, where that fits the small problem; else as the small one has it. */
+static const char *kernel_of(const at_gate *gate, const at_gate_entry *entry, const attune_problem *small)
+{
+    const at_gate_candidate *candidate = entry->candidate;
+    const char *params = strchr(entry->verdict->kernel, ':');
+    attune_config config = {.value = {0}};
+    const bool fits = candidate->stranger == NULL && candidate->kernel != NULL && params != NULL &&
+                      at_config_parse(candidate->kernel, params + 1, &config) == ATTUNE_OK &&
+                      at_kernel_fits(candidate->kernel, small, &gate->target, &config, NULL);
+    return fits ? entry->verdict->kernel : candidate->text;
+}
+
 static attune_status make_command(const at_gate *gate, const at_gate_entry *entry, command *made)
 {
     const at_test_problem small = {at_sanitizer_problem(&entry->test->problem), entry->test->length_seed};
@@ -31,7 +45,7 @@ static attune_status make_command(const at_gate *gate, const at_gate_entry *entr
     AT_FORWARD(at_test_problem_print(&small, made->problem, sizeof made->problem));
     (void)snprintf(made->seed, sizeof made->seed, "%" PRIu64, gate->options->seed);
     const char *const words[] = {made->program, "check",    "--cases",  "3",
-                                 "--seed",      made->seed, "--kernel", entry->candidate->text};
+                                 "--seed",      made->seed, "--kernel", kernel_of(gate, entry, &small.problem)};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; ++i) {
         made->word[count++] = words[i];
     }

@@ -85,7 +85,7 @@ attune_status at_sanitizer_find(char **sanitizer)
 
 attune_problem at_sanitizer_problem(const attune_problem *problem)
 {
-    enum { ROWS = 100, KEYS = 1100, HEADS = 2 };
+    enum { ROWS = 100, KEYS = 1100, FEW = 32, HEADS = 2 };
     const int64_t group = problem->heads_q / problem->heads_kv;
     attune_problem small = *problem;
     small.batch = small.batch > HEADS ? HEADS : small.batch;
@@ -94,7 +94,7 @@ attune_problem at_sanitizer_problem(const attune_problem *problem)
     small.seqlen_q = small.seqlen_q > ROWS ? ROWS : small.seqlen_q;
     /* kernels for few queries take no problem of few keys */
     const int64_t area = small.seqlen_q == 0 ? ROWS : (int64_t)ROWS * ROWS / small.seqlen_q;
-    const int64_t keys = area > KEYS ? KEYS : area;
+    const int64_t keys = small.seqlen_q > 0 && small.seqlen_q <= FEW ? KEYS : area;
     small.seqlen_kv = small.seqlen_kv > keys ? keys : small.seqlen_kv;
     return small;
 }
