@@ -98,7 +98,7 @@ static int64_t spans_of(const attune_problem *problem, const attune_config *conf
 static int64_t letters_of(const attune_problem *problem, const attune_config *config)
 {
     const bool parts = config->value[PARTS] > 1;
-    const int32_t row_pairs = (parts ? columns_of(problem->head_dim_v) : problem->head_dim_v) / 2;
+    const int32_t row_pairs = parts ? (problem->head_dim_v + 31) / 32 * 16 : problem->head_dim_v / 2;
     const int64_t pairs = ceil_div(config->value[ROWS] * row_pairs, config->value[CLUSTER]);
     const int64_t of_span = parts || config->value[ROWS] > 8 ? 8 * (pairs + config->value[ROWS]) : 16 * pairs;
     return spans_of(problem, config) * of_span * (parts ? teams_of(config) : 1);
@@ -122,7 +122,7 @@ static int32_t smem_of(const attune_problem *problem, const attune_config *confi
     const int32_t joined =
         (sent ? 1 : teams * rows) * (staged * slice_of(problem, config) + 4) * 4 + (sent ? 1 : teams) * rows * 8;
     const int32_t kept = (config->value[CLUSTER] > 0 ? 1 : 2 * (2 * slices + 2)) * threads_of(config) * 4;
-    const int32_t barriers = teams * config->value[STAGES] * 8 + config->value[WARPS] * 4;
+    const int32_t barriers = teams * config->value[STAGES] * 8 + 8 + config->value[WARPS] * 4;
     const int64_t more = config->value[CLUSTER] > 0 ? letters_of(problem, config) : sums_of(problem);
     const int64_t all = (ring + queries + joined + kept + barriers + 1023) / 1024 * 1024 + more;
     return all < INT32_MAX ? (int32_t)all : INT32_MAX;

@@ -24,10 +24,10 @@ struct current {
     bool whole; /* the block has it from its first unit on */
 };
 
-ATTUNE_INLINE void begin_rows(const attune_args &args, const job &j, int unit, const element_place &at, Shared &shared,
-                              current &now)
+ATTUNE_INLINE void begin_rows(const attune_args &args, const job &j, const query_rows &rows, int unit,
+                              const element_place &at, Shared &shared, current &now)
 {
-    load_queries<threads>(args, j, shared.q, now.q);
+    load_queries<threads>(args, j, rows, shared.q, now.q);
     now.v = view_of(args, j);
     if constexpr (CLUSTER == 0) {
         now.to = find_output(args, j, at);
@@ -93,6 +93,72 @@ ATTUNE_INLINE void visit_span(const attune_args &args, const units &all, const v
     }
 }
 
+/* Scores of all tiles become weights, maxima first: as one after the other, but that nothing waits for values. */
+ATTUNE_INLINE void take_tiles(const stage_place (&stage)[TILES], const tile_scores (&s)[TILES], warp_state &state)
+{
+    float most[TILES][rows_own], factor[TILES][rows_own];
+    tile_weights w[TILES];
+    bool moves[TILES];
+#pragma unroll
+    for (int tile = 0; tile < TILES; ++tile) {
+#pragma unroll
+        for (int i = 0; i < rows_own; ++i) {
+            float largest = fmaxf(s[tile][0][i / 2][i % 2], s[tile][0][i / 2][i % 2 + 2]);
+#pragma unroll
+            for (int n = 1; n < steps_k; ++n) {
+                largest = fmaxf(largest, fmaxf(s[tile][n][i / 2][i % 2], s[tile][n][i / 2][i % 2 + 2]));
+            }
+            most[tile][i] = largest;
+        }
+    }
+#pragma unroll
+    for (int step = 4; step < 32; step *= 2) {
+#pragma unroll
+        for (int i = 0; i < TILES * rows_own; ++i) {
+            float &x = most[i / rows_own][i % rows_own];
+            x = fmaxf(x, __shfl_xor_sync(0xffffffff, x, step));
+        }
+    }
+#pragma unroll
+    for (int tile = 0; tile < TILES; ++tile) {
+        bool any = false;
+#pragma unroll
+        for (int i = 0; i < rows_own; ++i) {
+            const float before = state.maximum[i];
+            any |= most[tile][i] > before + LAZY;
+            state.maximum[i] = most[tile][i] > before + LAZY ? most[tile][i] : before;
+            factor[tile][i] = ptx_ex2_approx_ftz_f32(before - subtrahend(state.maximum[i]));
+            state.sum[i] *= factor[tile][i];
+        }
+        moves[tile] = tile > 0 && __any_sync(0xffffffff, any);
+#pragma unroll
+        for (int n = 0; n < steps_k; ++n) {
+#pragma unroll
+            for (int octet = 0; octet < OCTETS; ++octet) {
+                float p[4];
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    const int row = octet * 2 + i % 2;
+                    p[i] = ptx_ex2_approx_ftz_f32(s[tile][n][octet][i] - subtrahend(state.maximum[row]));
+                    state.sum[row] += p[i];
+                }
+                w[tile][n][octet][0] = ptx_movmatrix_trans(pack_two(p[0], p[1]));
+                w[tile][n][octet][1] = ptx_movmatrix_trans(pack_two(p[2], p[3]));
+            }
+        }
+    }
+#pragma unroll
+    for (int tile = 0; tile < TILES; ++tile) {
+        if (moves[tile]) {
+#pragma unroll
+            for (int i = 0; i < stripes * OCTETS * 4; ++i) {
+                state.o[i / (OCTETS * 4)][i / 4 % OCTETS][i % 4] *= factor[tile][i / 4 % OCTETS * 2 + i % 2];
+            }
+        }
+        add_values(stage[tile].at + bytes_k, w[tile], state);
+    }
+}
+
 /* The same of a span whose tiles are all on their way: all scores first, which do not wait for one another. */
 ATTUNE_INLINE void visit_part(const attune_args &args, const view &v, int span, const queries &q, Shared &shared,
                               warp_state &state)
@@ -110,6 +176,12 @@ ATTUNE_INLINE void visit_part(const attune_args &args, const view &v, int span, 
             stage[tile] = score_tile(args, v, key, factor, inner, q, r, shared, s[tile]);
             ++r.stage;
         }
+    }
+    const int first = tile_key(span, 0), last = tile_key(span, TILES - 1);
+    const key_range &all = ROWS_DIFFER ? v.all_see : v.j.keys;
+    if (first >= all.first && last + TILE <= all.end) {
+        take_tiles(stage, s, state);
+        return;
     }
 #pragma unroll
     for (int tile = 0; tile < TILES; ++tile) {
@@ -132,7 +204,8 @@ ATTUNE_INLINE void visit_units(const attune_args &args, const units &all, const 
 #pragma unroll 1
     for (int unit = begin; unit < c.end; ++unit) {
         if (unit == now.v.j.end) {
-            begin_rows(args, job_with(args, all, unit), unit, at, shared, now);
+            const job next = job_with(args, all, unit);
+            begin_rows(args, next, find_queries(args, next), unit, at, shared, now);
         }
         const int span = span_of(now.v.j, unit);
         warp_state state;
@@ -162,7 +235,7 @@ ATTUNE_INLINE void visit_units(const attune_args &args, const units &all, const 
 ATTUNE_INLINE element_place place_of_pair(int number)
 {
     const int pair = (int)blockIdx.x % JOB_BLOCKS * OWN_PAIRS + number, of_row = pair % ROW_PAIRS;
-    return element_place{pair / ROW_PAIRS, PARTS > 1 ? of_row / 8 * 16 + of_row % 8 : of_row * 2};
+    return element_place{pair / ROW_PAIRS, PARTS > 1 ? (of_row / 16 * 2 + of_row % 2) * 16 + of_row / 2 % 8 : of_row * 2};
 }
 
 ATTUNE_INLINE void store_pair(const attune_args &args, const output &to, int column, partial<2> &x)
@@ -171,7 +244,9 @@ ATTUNE_INLINE void store_pair(const attune_args &args, const output &to, int col
     const float normaliser = online_normaliser(x.sum);
     const unsigned both = pack_two(x.o[0] * normaliser, x.o[1] * normaliser);
     if constexpr (PARTS > 1) {
-        *reinterpret_cast<unsigned short *>(to.o + column) = (unsigned short)both;
+        if (column < dim_v) {
+            *reinterpret_cast<unsigned short *>(to.o + column) = (unsigned short)both;
+        }
         if (column + 8 < dim_v) {
             *reinterpret_cast<unsigned short *>(to.o + column + 8) = (unsigned short)(both >> 16);
         }
@@ -197,8 +272,9 @@ ATTUNE_INLINE void send_part(const mailbox &box, int span, const element_place &
     }
 }
 
-/* Sends what the warp has of a part of a span: each lane its columns; a row's state goes to each block by one lane. */
-ATTUNE_INLINE void send_warp(const mailbox &box, int span, const warp_state &state)
+/* Sends what the warp has of a part of a span: each lane its columns, two stripes' at once; a row's state goes to each
+ * block by one lane. */
+ATTUNE_INLINE void send_warp(const mailbox &box, unsigned arrived, int span, const warp_state &state)
 {
     const int sender = span * SENDERS + part_of() * OWN_TEAMS + team_of();
 #pragma unroll
@@ -209,15 +285,19 @@ ATTUNE_INLINE void send_warp(const mailbox &box, int span, const warp_state &sta
             continue;
         }
 #pragma unroll
-        for (int stripe = 0; stripe < stripes; ++stripe) {
-            const int pair = row * ROW_PAIRS + stripe * 8 + lane_of() / 4, to = pair / OWN_PAIRS;
+        for (int stripe = 0; stripe < stripes; stripe += 2) {
+            constexpr float none[4] = {};
+            const int pair = row * ROW_PAIRS + stripe * 8 + lane_of() / 4 * 2, to = pair / OWN_PAIRS;
             const unsigned own = ptx_cvta_shared(letter_at(box, sender, pair - to * OWN_PAIRS));
-            ptx_st_shared_cluster_v2_f32(ptx_mapa(own, (unsigned)to), state.o[stripe][i / 2][i % 2],
-                                         state.o[stripe][i / 2][i % 2 + 2]);
+            const float(&a)[4] = state.o[stripe][i / 2];
+            const float(&b)[4] = stripe + 1 < stripes ? state.o[stripe + 1 < stripes ? stripe + 1 : 0][i / 2] : none;
+            ptx_st_async_v4_f32(ptx_mapa(own, (unsigned)to), a[i % 2], a[i % 2 + 2], b[i % 2], b[i % 2 + 2],
+                                ptx_mapa(arrived, (unsigned)to));
         }
         if (block < JOB_BLOCKS) {
-            ptx_st_shared_cluster_v2_f32(ptx_mapa(ptx_cvta_shared(state_at(box, sender, row)), (unsigned)block),
-                                         state.maximum[i], sum);
+            const unsigned own = ptx_cvta_shared(state_at(box, sender, row));
+            ptx_st_async_v2_f32(ptx_mapa(own, (unsigned)block), state.maximum[i], sum,
+                                ptx_mapa(arrived, (unsigned)block));
         }
     }
 }
@@ -230,7 +310,7 @@ ATTUNE_INLINE void visit_piece(const attune_args &args, const units &all, const 
         if (begin < c.end) {
             warp_state state;
             visit_part(args, now.v, span_of(now.v.j, begin), now.q, shared, state);
-            send_warp(box, begin - now.v.j.begin, state);
+            send_warp(box, ptx_cvta_shared(&shared.arrived), begin - now.v.j.begin, state);
         }
     } else {
         reader r = {0, 0};
@@ -246,13 +326,19 @@ ATTUNE_INLINE void visit_piece(const attune_args &args, const units &all, const 
 }
 
 /* Joins the block's columns when all blocks have sent theirs. */
-ATTUNE_INLINE void finish_job(const attune_args &args, const job &j, const mailbox &box)
+ATTUNE_INLINE void finish_job(const attune_args &args, const job &j, const mailbox &box, Shared &shared)
 {
-    __syncwarp();
-    ptx_barrier_cluster_arrive();
+    if constexpr (PARTS == 0) {
+        __syncwarp();
+        ptx_barrier_cluster_arrive();
+    }
     element_place at = place_of_pair((int)threadIdx.x);
     output to = find_output(args, j, at);
-    ptx_barrier_cluster_wait();
+    if constexpr (PARTS > 1) {
+        barrier_wait_cluster(ptx_cvta_shared(&shared.arrived), 0);
+    } else {
+        ptx_barrier_cluster_wait();
+    }
     for (int i = (int)threadIdx.x; i < OWN_PAIRS; i += threads) {
         if (i >= threads) {
             at = place_of_pair(i);
@@ -350,7 +436,29 @@ extern "C" __global__ void __launch_bounds__(threads, 1) fwd_decode(const __grid
     }
     const int begin = find_share(args, shared, before, all, c);
     const job first = c.j;
-    if (settled && begin < c.end) {
+    query_rows rows = {};
+    if (begin < c.end) {
+        rows = find_queries(args, first);
+    }
+    if constexpr (PARTS > 1) {
+        if (threadIdx.x == 0 && begin < all.total) {
+            const unsigned arrived = ptx_cvta_shared(&shared.arrived);
+            ptx_mbarrier_init(arrived, 1);
+            ptx_fence_mbarrier_init();
+            ptx_mbarrier_arrive_expect_tx(arrived, (unsigned)((first.end - first.begin) * SENDERS * (OWN_PAIRS + ROWS) * 8));
+        }
+        __syncwarp();
+    }
+    if constexpr (CLUSTER > 0) {
+        ptx_barrier_cluster_arrive_relaxed();
+    }
+    constexpr bool at_once = PARTS > 1 && !PAGED;
+    int settled_end = 0;
+    if (at_once && settled && begin < c.end) {
+        const sequence of = sequence_of(args, first.batch);
+        settled_end = (int)(of.length_kv - of.length_q);
+        copy_part(args, first, span_of(first, begin), 0, TILES, true, settled_end, shared);
+    } else if (settled && begin < c.end) {
         read_page(args, c);
         copied = copy_settled(args, all, c, shared);
     }
@@ -360,21 +468,23 @@ extern "C" __global__ void __launch_bounds__(threads, 1) fwd_decode(const __grid
     if (begin >= (CLUSTER > 0 ? all.total : c.end)) {
         return;
     }
-    if constexpr (CLUSTER > 0) {
-        ptx_barrier_cluster_arrive_relaxed();
-    }
     const element_place at = place_of_thread();
     current now;
     if (CLUSTER == 0 || begin < c.end) {
-        if (!settled) {
+        if (at_once) {
+            copy_part(args, first, span_of(first, begin), 0, 1, false, settled_end, shared);
+        } else if (!settled) {
             read_page(args, c);
         }
-        if (copied == 0) {
+        if (!at_once && copied == 0) {
             copy_tile(args, all, c, shared);
         }
-        begin_rows(args, first, begin, at, shared, now);
+        begin_rows(args, first, rows, begin, at, shared, now);
+        if (at_once) {
+            copy_part(args, first, span_of(first, begin), 1, TILES, false, settled_end, shared);
+        }
 #pragma unroll 1
-        for (int i = max(copied, 1); i < STAGES; ++i) {
+        for (int i = max(copied, 1); !at_once && i < STAGES; ++i) {
             copy_tile(args, all, c, shared);
         }
     }
@@ -382,7 +492,7 @@ extern "C" __global__ void __launch_bounds__(threads, 1) fwd_decode(const __grid
         const mailbox box = {memory + sizeof(Shared), (first.end - first.begin) * SENDERS};
         ptx_barrier_cluster_wait(); /* all blocks can be written to */
         visit_piece(args, all, at, begin, c, box, shared, now);
-        finish_job(args, first, box);
+        finish_job(args, first, box, shared);
     } else {
         visit_units(args, all, at, begin, c, shared, now);
     }

@@ -163,23 +163,42 @@ ATTUNE_INLINE unsigned two_of(const element *row, int column)
     return row != nullptr && column < dim_qk ? *reinterpret_cast<const unsigned *>(row + column) : 0;
 }
 
-/* The job's queries: as operands, or by all `threads` into shared memory, where nobody needs those of the job before;
- * before they are used there comes a barrier. */
-template <int threads>
-ATTUNE_INLINE void load_queries(const attune_args &args, const job &j, element *shared, queries &q)
+/* The rows that a lane has operands of, from its first columns on. */
+struct query_rows {
+    const element *row[Q_REGISTERS ? OCTETS : 1];
+};
+
+ATTUNE_INLINE query_rows find_queries(const attune_args &args, const job &j)
 {
-    const sequence at = sequence_of(args, j.batch);
+    query_rows rows = {};
     if constexpr (Q_REGISTERS) {
+        const sequence at = sequence_of(args, j.batch);
 #pragma unroll
         for (int octet = 0; octet < OCTETS; ++octet) {
             const element *row = query_of(args, j, at, first_row_of() + octet * 8 + lane_of() / 4);
+            rows.row[octet] = row != nullptr ? row + lane_of() % 4 * 2 : nullptr;
+        }
+    }
+    return rows;
+}
+
+/* The job's queries: as operands, or by all `threads` into shared memory, where nobody needs those of the job before;
+ * before they are used there comes a barrier. */
+template <int threads>
+ATTUNE_INLINE void load_queries(const attune_args &args, const job &j, const query_rows &rows, element *shared, queries &q)
+{
+    if constexpr (Q_REGISTERS) {
+#pragma unroll
+        for (int octet = 0; octet < OCTETS; ++octet) {
+            const element *row = rows.row[octet];
 #pragma unroll
             for (int step = 0; step < steps_qk; ++step) {
-                q.b[step][octet][0] = two_of(row, step * 16 + lane_of() % 4 * 2);
-                q.b[step][octet][1] = two_of(row, step * 16 + lane_of() % 4 * 2 + 8);
+                q.b[step][octet][0] = two_of(row, step * 16);
+                q.b[step][octet][1] = two_of(row, step * 16 + 8);
             }
         }
     } else {
+        const sequence at = sequence_of(args, j.batch);
         constexpr int parts = chunks_qk * 8;
         for (int i = (int)threadIdx.x; i < rows_q * parts; i += threads) {
             const int row = i / parts, part = i % parts;

@@ -8,8 +8,10 @@
 #include "device/spans.cuh"
 
 constexpr int JOB_BLOCKS = CLUSTER > 0 ? CLUSTER : 1;
-constexpr int ROW_PAIRS = PARTS > 1 ? (ATTUNE_HEAD_DIM_V + 15) / 16 * 8 : ATTUNE_HEAD_DIM_V / 2; /* of columns */
+constexpr int ROW_PAIRS = PARTS > 1 ? (ATTUNE_HEAD_DIM_V + 31) / 32 * 16 : ATTUNE_HEAD_DIM_V / 2; /* of columns */
 constexpr int OWN_PAIRS = (ROWS * ROW_PAIRS + JOB_BLOCKS - 1) / JOB_BLOCKS; /* that a block joins */
+
+static_assert(PARTS == 0 || ROWS * ROW_PAIRS % (2 * JOB_BLOCKS) == 0, "blocks have as many pairs of pairs");
 
 /* The units of the cluster's job that the block has; maybe none. */
 struct piece {

@@ -30,6 +30,7 @@ struct alignas(1024) Shared {
     /* What a block has joined of its job: groups of spans, and the open group. */
     float kept[CLUSTER > 0 ? 1 : 2][CLUSTER > 0 ? 1 : 2 * slices + 2][threads];
     attune_u64 full[OWN_TEAMS][STAGES];
+    attune_u64 arrived; /* what other blocks of the cluster send */
     int sums[WARPS / SHARERS];
 };
 static_assert(sizeof(Shared) <= ATTUNE_SMEM_BYTES, "the descriptor predicts less shared memory");
@@ -135,8 +136,32 @@ ATTUNE_INLINE void copy_box(const cursor &c, const box &b, int page, unsigned st
     }
 }
 
+/* A tile of keys that lie in one piece: by one lane. */
+ATTUNE_INLINE void copy_whole(const attune_args &args, const job &j, int key, unsigned stage, unsigned barrier)
+{
+#if defined(ATTUNE_MAP_K)
+    ptx_mbarrier_arrive_expect_tx(barrier, bytes_stage);
+#pragma unroll
+    for (int i = 0; i < chunks_qk; ++i) {
+        tma_load(stage + i * chunk_bytes, &args.map[ATTUNE_MAP_K], barrier, L2_EVICT_FIRST, i * 64, j.first_kv + key,
+                 j.head, j.batch);
+    }
+#pragma unroll
+    for (int i = 0; i < chunks_v; ++i) {
+        tma_load(stage + bytes_k + i * chunk_bytes, &args.map[ATTUNE_MAP_V], barrier, L2_EVICT_FIRST, i * 64,
+                 j.first_kv + key, j.head, j.batch);
+    }
+#endif
+}
+
 ATTUNE_INLINE void copy_boxes(const attune_args &args, const cursor &c, unsigned stage, unsigned barrier)
 {
+    if constexpr (!PAGED) { /* NOTE: lanes with a box each start them one after the other as well, with more ado */
+        if (ptx_elect_sync()) {
+            copy_whole(args, c.j, c.key, stage, barrier);
+        }
+        return;
+    }
     if (lane_of() == 0) {
         ptx_mbarrier_arrive_expect_tx(barrier, bytes_stage);
     }
@@ -193,6 +218,27 @@ ATTUNE_INLINE void copy_tile(const attune_args &args, const units &all, cursor &
     c.stage = c.stage + 1 == STAGES ? 0 : c.stage + 1;
     c.key += stride;
     read_page(args, c);
+}
+
+/* A span whose tiles all have a stage: those that some row sees, and of them those that end before `end` or others. */
+ATTUNE_INLINE void copy_part(const attune_args &args, const job &j, int span, int begin_tile, int end_tile, bool before,
+                             int end, Shared &shared)
+{
+    const unsigned ring = ptx_cvta_shared(shared.ring[team_of()]), full = ptx_cvta_shared(shared.full[team_of()]);
+    if (ptx_elect_sync()) {
+        unsigned stage = 0;
+#pragma unroll
+        for (int tile = 0; tile < TILES; ++tile) {
+            const int key = tile_key(span, tile);
+            if (is_seen(j.keys, key, TILE)) {
+                if (tile >= begin_tile && tile < end_tile && (key + TILE <= end) == before) {
+                    copy_whole(args, j, key, ring + stage * bytes_stage, full + stage * 8);
+                }
+                ++stage;
+            }
+        }
+    }
+    __syncwarp();
 }
 
 ATTUNE_INLINE void init_ring(Shared &shared)
