@@ -1,7 +1,7 @@
 /* decode: descriptor. The source says how it works. */
 #include "launch.h"
 
-enum { ROWS, WARPS, TILE, TILES, STAGES, CLUSTER, PARTS, PARAMS };
+enum { ROWS, WARPS, TILE, TILES, STAGES, CLUSTER, PARTS, PIECES, BLOCKS, PARAMS };
 
 static const int32_t rows_values[] = {1, 2, 4, 8, 16, 32};
 static const int32_t warps_values[] = {4, 8};
@@ -10,6 +10,8 @@ static const int32_t tiles_values[] = {2, 4, 8};
 static const int32_t stages_values[] = {1, 2, 3, 4};
 static const int32_t cluster_values[] = {0, 2, 4, 8}; /* 0: none */
 static const int32_t parts_values[] = {0, 2, 4};      /* of a span, for blocks of a cluster; 0: whole */
+static const int32_t pieces_values[] = {0, 1, 2, 4, 8, 16, 32}; /* of a job, each a block's; 0: equal shares of all */
+static const int32_t blocks_values[] = {1, 2};                  /* of a multiprocessor */
 
 static const attune_param params[PARAMS] = {
     [ROWS] = {"ROWS", rows_values, AT_COUNT(rows_values), 0},
@@ -19,9 +21,11 @@ static const attune_param params[PARAMS] = {
     [STAGES] = {"STAGES", stages_values, AT_COUNT(stages_values), 0},
     [CLUSTER] = {"CLUSTER", cluster_values, AT_COUNT(cluster_values), 0},
     [PARTS] = {"PARTS", parts_values, AT_COUNT(parts_values), 0},
+    [PIECES] = {"PIECES", pieces_values, AT_COUNT(pieces_values), 0},
+    [BLOCKS] = {"BLOCKS", blocks_values, AT_COUNT(blocks_values), 0},
 };
 
-enum { LINE = 128, DIM_STEP = 8, DIM_LEAST = 32, DIM_MOST = 256, ROWS_MOST = 32, GROUP = 16 };
+enum { LINE = 128, DIM_STEP = 8, DIM_LEAST = 32, DIM_MOST = 256, ROWS_MOST = 32, GROUP = 8 };
 
 /* Limits: of lengths that a block sums up in shared memory; of spans, whose number times that of a multiprocessor
  * keeps to 32 bits; of rows, beyond which keys would be read ever again. */
@@ -132,7 +136,7 @@ static int32_t smem_of(const attune_problem *problem, const attune_config *confi
 static int32_t join_groups_of(const attune_problem *problem, const attune_config *config)
 {
     int32_t groups = 1;
-    while (groups < config->value[WARPS] && groups * GROUP < spans_of(problem, config)) {
+    while (config->value[PIECES] == 0 && groups < config->value[WARPS] && groups * GROUP < spans_of(problem, config)) {
         groups *= 2;
     }
     return groups;
@@ -169,9 +173,13 @@ static int64_t units_of(const attune_problem *problem, const attune_config *conf
     return jobs_of(problem, config) * spans_of(problem, config);
 }
 
-/* Records of a block: of each of its units that begin no job, and two of one that it begins. */
+/* Records of a block: of each of its units that begin no job, and two of one that it begins; or of a piece's groups, of
+ * which a job may have one more where it begins late. */
 static int64_t records_of(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
+    if (config->value[PIECES] > 0) {
+        return ceil_div(ceil_div(spans_of(problem, config), GROUP) + 1, config->value[PIECES]);
+    }
     const int64_t units = ceil_div(units_of(problem, config), target->sm_count), spans = spans_of(problem, config);
     return (units < spans ? units : spans) + 2;
 }
@@ -246,6 +254,13 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
     if (config->value[CLUSTER] == 0 && config->value[PARTS] > 1) {
         return attune_refuse(reason, "PARTS %d: of a cluster's blocks, and CLUSTER is 0", config->value[PARTS]);
     }
+    if (config->value[PIECES] > 0 && (config->value[CLUSTER] > 0 || lengths_differ(problem))) {
+        return attune_refuse(reason, "PIECES %d: CLUSTER is %d, or lengths differ", config->value[PIECES],
+                             config->value[CLUSTER]);
+    }
+    if (config->value[PIECES] == 0 && config->value[BLOCKS] > 1) {
+        return attune_refuse(reason, "BLOCKS %d: of pieces, and PIECES is 0", config->value[BLOCKS]);
+    }
     if (config->value[CLUSTER] > 0 && !valid_cluster(problem, target, config, reason)) {
         return false;
     }
@@ -256,13 +271,18 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
     return true;
 }
 
+static int64_t blocks_of(const attune_problem *problem, const attune_target *target, const attune_config *config)
+{
+    return config->value[PIECES] > 0 ? jobs_of(problem, config) * config->value[PIECES] : target->sm_count;
+}
+
 static void resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
                       attune_resources *out)
 {
     *out = at_block_resources(threads_of(config), smem_of(problem, config));
-    if (config->value[CLUSTER] == 0) {
+    if (config->value[CLUSTER] == 0 && config->value[PIECES] != 1) {
         out->workspace =
-            attune_term_const(target->sm_count * records_of(problem, target, config) * record_bytes(problem, config));
+            attune_term_const(blocks_of(problem, target, config) * records_of(problem, target, config) * record_bytes(problem, config));
     }
 }
 
@@ -279,9 +299,12 @@ static int32_t rows_for(const attune_problem *problem)
 /* Bytes that are to be under way in each multiprocessor: with less memory waits, more it does not serve faster. */
 enum { UNDER_WAY = 112 * 1024 };
 
+/* Whether it is valid, and a multiprocessor has room for its blocks. */
 static bool takes(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
-    return valid(problem, target, config, NULL) && smem_of(problem, config) <= target->smem_optin_bytes;
+    enum { RESERVED = 1024 }; /* bytes, in each block */
+    const int32_t room = (target->smem_optin_bytes + RESERVED) / config->value[BLOCKS] - RESERVED;
+    return valid(problem, target, config, NULL) && smem_of(problem, config) <= room;
 }
 
 /* The fewest stages that have enough under way; else as many as there is room for. */
@@ -294,7 +317,7 @@ static bool stages_for(const attune_problem *problem, const attune_target *targe
         if (takes(problem, target, &at)) {
             *config = at;
             found = true;
-            if (ring_of(problem, &at) >= UNDER_WAY) {
+            if (ring_of(problem, &at) * at.value[BLOCKS] >= UNDER_WAY) {
                 break;
             }
         }
@@ -336,6 +359,36 @@ static bool parts_for(const attune_problem *problem, const attune_target *target
     return false;
 }
 
+/* Whether as many blocks occupy nine places of ten in all rounds. */
+static bool occupies(int64_t blocks, int64_t places)
+{
+    return 10 * blocks >= 9 * ceil_div(blocks, places) * places;
+}
+
+/* Pieces of jobs that are alike: as few as occupy all multiprocessors at once, of as many groups each; whole jobs in any
+ * number of rounds. NOTE: of whole jobs two blocks a multiprocessor are ahead of one, whose end nobody would hide. */
+static bool pieces_for(const attune_problem *problem, const attune_target *target, attune_config *config)
+{
+    enum { ROWS_OF_TWO = 8 }; /* more find no registers for two blocks */
+    const int64_t jobs = jobs_of(problem, config), groups = ceil_div(spans_of(problem, config), GROUP);
+    for (int32_t blocks = config->value[ROWS] > ROWS_OF_TWO ? 1 : 2; blocks > 0; --blocks) {
+        const int64_t places = (int64_t)target->sm_count * blocks;
+        for (size_t i = 1; i < AT_COUNT(pieces_values); ++i) {
+            attune_config at = *config;
+            const int64_t pieces = pieces_values[i];
+            at.value[PIECES] = pieces_values[i];
+            at.value[BLOCKS] = blocks;
+            const bool suits = pieces == 1 ? blocks > 1 : groups % pieces == 0 && jobs * pieces <= places;
+            if (suits && occupies(jobs * pieces, places) && stages_for(problem, target, &at) &&
+                ring_of(problem, &at) * blocks >= UNDER_WAY) {
+                *config = at;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static bool way_for(const attune_problem *problem, const attune_target *target, attune_config *config)
 {
     attune_config at = *config;
@@ -347,7 +400,7 @@ static bool way_for(const attune_problem *problem, const attune_target *target, 
         *config = at;
         return true;
     }
-    return stages_for(problem, target, config);
+    return pieces_for(problem, target, config) || stages_for(problem, target, config);
 }
 
 /* Nothing here that bits depend on depends on batch or lengths. Rows for which there is no room, as of
@@ -355,11 +408,11 @@ static bool way_for(const attune_problem *problem, const attune_target *target, 
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
 {
     for (int32_t rows = rows_for(problem); rows > 0; rows /= 2) {
-        const attune_config few[] = {{{rows, 8, 16, 4, 0, 0, 0}}, {{rows, 8, 16, 2, 0, 0, 0}},
-                                     {{rows, 8, 16, 8, 0, 0, 0}}, {{rows, 8, 32, 2, 0, 0, 0}},
-                                     {{rows, 4, 32, 4, 0, 0, 0}}, {{rows, 4, 16, 8, 0, 0, 0}}};
+        const attune_config few[] = {{{rows, 8, 16, 4, 0, 0, 0, 0, 1}}, {{rows, 8, 16, 2, 0, 0, 0, 0, 1}},
+                                     {{rows, 8, 16, 8, 0, 0, 0, 0, 1}}, {{rows, 8, 32, 2, 0, 0, 0, 0, 1}},
+                                     {{rows, 4, 32, 4, 0, 0, 0, 0, 1}}, {{rows, 4, 16, 8, 0, 0, 0, 0, 1}}};
         const attune_config many[] = {
-            {{rows, 8, 32, 8, 0, 0, 0}}, {{rows, 8, 16, 8, 0, 0, 0}}, {{rows, 8, 32, 4, 0, 0, 0}}};
+            {{rows, 8, 32, 8, 0, 0, 0, 0, 1}}, {{rows, 8, 16, 8, 0, 0, 0, 0, 1}}, {{rows, 8, 32, 4, 0, 0, 0, 0, 1}}};
         const int32_t asked = index;
         const size_t count = rows > 16 ? AT_COUNT(many) : AT_COUNT(few);
         for (size_t i = 0; i < count; ++i) {
@@ -385,11 +438,13 @@ static void steps(const attune_problem *problem, const attune_target *target, co
         box /= 2;
     }
     const int32_t cluster = config->value[CLUSTER];
+    const int32_t pieces = config->value[PIECES], of_job = cluster > 0 ? cluster : pieces > 0 ? pieces : 1;
+    const attune_term jobs = attune_term_mul(attune_term_size(ATTUNE_SIZE_BATCH),
+                                             attune_term_const(jobs_of(problem, config) / problem->batch));
     const attune_term blocks = attune_term_size(ATTUNE_SIZE_SM_COUNT);
-    const attune_term of_sequence = attune_term_const(jobs_of(problem, config) / problem->batch * cluster);
     const attune_step_kernel attend = {
         .entry = "fwd_decode",
-        .grid = {cluster > 0 ? attune_term_mul(attune_term_size(ATTUNE_SIZE_BATCH), of_sequence) : blocks,
+        .grid = {cluster + pieces > 0 ? attune_term_mul(jobs, attune_term_const(of_job)) : blocks,
                  attune_term_const(1), attune_term_const(1)},
         .block = {threads_of(config), 1, 1},
         .cluster = {cluster > 0 ? cluster : 1, 1, 1},
@@ -400,13 +455,14 @@ static void steps(const attune_problem *problem, const attune_target *target, co
                 {ATTUNE_V, ATTUNE_SWIZZLE_128B, {64, box, 1, 1}, 128, ""}}};
     const attune_step_kernel join = {
         .entry = "fwd_decode_join",
-        .grid = {blocks, attune_term_const(config->value[ROWS] / join_rows_of(problem, config)), attune_term_const(1)},
+        .grid = {pieces > 0 ? jobs : blocks, attune_term_const(config->value[ROWS] / join_rows_of(problem, config)),
+                 attune_term_const(1)},
         .block = {join_groups_of(problem, config) * join_rows_of(problem, config) * 32, 1, 1},
         .cluster = {1, 1, 1},
         .smem = attune_term_const(join_smem_of(problem, config)),
         .programmatic = 1};
     (void)target;
-    *out = (attune_steps){.count = cluster > 0 ? 1 : 2,
+    *out = (attune_steps){.count = cluster > 0 || pieces == 1 ? 1 : 2,
                           .step = {{.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = attend}},
                                    {.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = join}}}};
 }
@@ -414,6 +470,9 @@ static void steps(const attune_problem *problem, const attune_target *target, co
 static const attune_shipped shipped[] = {
     {"b1,h32,hkv8,sq1,skv8192,d128,bf16", ""},
     {"b8,h32,hkv8,sq1,skv8192,d128,bf16", ""},
+    {"b1,h32,hkv8,sq1,skv65536,d128,bf16", ""},
+    {"b16,h32,hkv8,sq1,skv32768,d128,bf16", ""},
+    {"b64,h32,hkv8,sq2,skv4096,d128,bf16,causal", ""},
     {"b64,h32,hkv8,sq1,skv4096,d128,bf16,seqused,page=16", ""},
     {"b64,h32,hkv8,sq1,skv4096,d128,fp16,seqused,page=1", ""},
     {"b8,h32,hkv8,sq4,skv8192,d128,bf16,causal", ""},

@@ -198,12 +198,12 @@ ATTUNE_INLINE void visit_part(const attune_args &args, const view &v, int span, 
 ATTUNE_INLINE void visit_units(const attune_args &args, const units &all, const element_place &at, int begin, cursor &c,
                                Shared &shared, current &now)
 {
-    const records kept = find_records(args);
+    const records kept = find_records(args, gridDim.x);
     record *own = kept.first + (int)blockIdx.x * kept.of_block;
     reader r = {0, 0};
 #pragma unroll 1
     for (int unit = begin; unit < c.end; ++unit) {
-        if (unit == now.v.j.end) {
+        if (PIECES == 0 && unit == now.v.j.end) {
             const job next = job_with(args, all, unit);
             begin_rows(args, next, find_queries(args, next), unit, at, shared, now);
         }
@@ -212,7 +212,7 @@ ATTUNE_INLINE void visit_units(const attune_args &args, const units &all, const 
         visit_span(args, all, now.v, span, now.q, c, r, shared, state);
         own_part part;
         join_warps(shared, state, at, unit + 1 == c.end, part);
-        if (!now.whole) {
+        if (PIECES == 0 && !now.whole) {
             leave(own[unit - begin], at, part);
         } else {
             keep_span(shared, part, span);
@@ -223,9 +223,33 @@ ATTUNE_INLINE void visit_units(const attune_args &args, const units &all, const 
             }
         }
     }
-    if (now.whole && c.end < now.v.j.end) {
+    if (PIECES == 0 && now.whole && c.end < now.v.j.end) {
         leave(own[kept.of_block - 2], at, kept_part(shared, GROUPS));
         leave(own[kept.of_block - 1], at, kept_part(shared, OPEN_GROUP));
+    }
+}
+
+/* The block's piece of a job, of which it leaves each group. */
+ATTUNE_INLINE void visit_groups(const attune_args &args, const units &all, const element_place &at, int begin,
+                                cursor &c, Shared &shared, const current &now)
+{
+    const records kept = find_records(args, gridDim.x);
+    record *own = kept.first + (int)blockIdx.x * kept.of_block;
+    reader r = {0, 0};
+#pragma unroll 1
+    for (int unit = begin; unit < c.end; ++unit) {
+        const int span = span_of(now.v.j, unit);
+        warp_state state;
+        visit_span(args, all, now.v, span, now.q, c, r, shared, state);
+        own_part part, group;
+        join_warps(shared, state, at, unit + 1 == c.end, part);
+        group = kept_part(shared, OPEN_GROUP);
+        partial_join(group, part);
+        if (span % GROUP == GROUP - 1 || unit + 1 == c.end) {
+            leave(*own++, at, group);
+            partial_clear(group);
+        }
+        keep_part(shared, OPEN_GROUP, group);
     }
 }
 
@@ -370,6 +394,18 @@ ATTUNE_INLINE int find_share(const attune_args &args, Shared &shared, int *befor
             c.end = own.end;
         }
     }
+    if constexpr (PIECES > 0) {
+        const int first = (int)blockIdx.x / PIECES * all.share;
+        c.end = begin = all.total;
+        if (first < all.total) {
+            c.j = job_with(args, all, first);
+            const cut of = cut_of(c.j);
+            const int origin = c.j.begin - c.j.first_span; /* the unit that span 0 would be */
+            const int group = of.first + (int)blockIdx.x % PIECES * of.each;
+            begin = max(group * GROUP + origin, c.j.begin);
+            c.end = min((group + of.each) * GROUP + origin, c.j.end);
+        }
+    }
     if (begin < c.end) {
         begin_job(args, all, c, begin);
     }
@@ -418,7 +454,7 @@ ATTUNE_INLINE void await_launch_before()
 }
 
 /* NOTE: what no launch before can change is worked out while it ends. */
-extern "C" __global__ void __launch_bounds__(threads, 1) fwd_decode(const __grid_constant__ attune_args args)
+extern "C" __global__ void __launch_bounds__(threads, BLOCKS) fwd_decode(const __grid_constant__ attune_args args)
 {
     extern __shared__ __align__(1024) unsigned char memory[];
     Shared &shared = *reinterpret_cast<Shared *>(memory);
@@ -493,6 +529,8 @@ extern "C" __global__ void __launch_bounds__(threads, 1) fwd_decode(const __grid
         ptx_barrier_cluster_wait(); /* all blocks can be written to */
         visit_piece(args, all, at, begin, c, box, shared, now);
         finish_job(args, first, box, shared);
+    } else if constexpr (PIECES > 1) {
+        visit_groups(args, all, at, begin, c, shared, now);
     } else {
         visit_units(args, all, at, begin, c, shared, now);
     }
@@ -509,5 +547,9 @@ extern "C" __global__ void __launch_bounds__(JOIN_BOUNDS) fwd_decode_join(const 
 {
     extern __shared__ __align__(16) unsigned char memory[];
     ptx_griddepcontrol_launch_dependents();
-    join_torn(args, *reinterpret_cast<Joint *>(memory), reinterpret_cast<int *>(memory + sizeof(Joint)));
+    if constexpr (PIECES > 0) {
+        join_pieces(args);
+    } else {
+        join_torn(args, *reinterpret_cast<Joint *>(memory), reinterpret_cast<int *>(memory + sizeof(Joint)));
+    }
 }

@@ -3,7 +3,8 @@
  * The rows of a job are what one tile of packed rows (ROWS of the queries and heads that share a head of K and V) has
  * of one sequence. Its keys are cut into spans of SPAN by their place in the sequence, its units. All units of a call
  * are numbered in order, sequence by sequence, head by head, tile by tile, span by span, and each block has an equal
- * share of neighbours. It works out by itself which, from the lengths on the device.
+ * share of neighbours. It works out by itself which, from the lengths on the device. Where all jobs are alike they may
+ * instead be cut into PIECES, of whole groups of spans, and each block has one.
  *
  * Which block has a unit may depend on everything; bits do not: a span is always computed from nothing, and joined from
  * left to right in groups of GROUP spans, groups from left to right. */
@@ -17,7 +18,7 @@
 constexpr int HALVES = ROWS > 16 ? 2 : 1, TEAMS = WARPS / HALVES;
 /* Blocks of a cluster may share a span: each has some of its teams, and no other span. */
 constexpr int SHARERS = PARTS > 1 ? PARTS : 1, OWN_TEAMS = TEAMS / SHARERS;
-constexpr int SPAN = TEAMS * TILES * TILE, GROUP = 16;
+constexpr int SPAN = TEAMS * TILES * TILE, GROUP = 8;
 constexpr int ROWS_WHOLE = 64; /* of all spans of a job: with fewer, parts of jobs cost nothing to speak of */
 
 /* Whether all sequences have the same units, as those of one have; and nothing has to be read to know how many. */
@@ -136,12 +137,12 @@ ATTUNE_INLINE units find_units(const attune_args &args, int threads, int *before
     if constexpr (alike_units) {
         all.each = args.batch > 0 ? units_of(args, 0) : 0;
         all.total = all.each * (int)args.batch;
-        all.share = CLUSTER > 0 && args.batch > 0 ? spans_of(args, sequence_of(args, 0)).count : 0;
+        all.share = (CLUSTER > 0 || PIECES > 0) && args.batch > 0 ? spans_of(args, sequence_of(args, 0)).count : 0;
     } else {
         sum_units(args, threads, before, sums);
         all.total = before[args.batch];
     }
-    if (CLUSTER > 0 || (uniform_units && share_jobs(args, all))) {
+    if (CLUSTER > 0 || PIECES > 0 || (uniform_units && share_jobs(args, all))) {
         return all;
     }
     all.share = (int)((unsigned)all.total / gridDim.x);
@@ -219,6 +220,18 @@ ATTUNE_INLINE int span_of(const job &j, int unit)
     return j.first_span + unit - j.begin;
 }
 
+/* How a job is cut: the first of its groups, and how many of them a piece has. */
+struct cut {
+    int first, each;
+};
+
+ATTUNE_INLINE cut cut_of(const job &j)
+{
+    constexpr int pieces = PIECES > 0 ? PIECES : 1;
+    const int first = j.first_span / GROUP, end = (j.first_span + j.end - j.begin + GROUP - 1) / GROUP;
+    return cut{first, (end - first + pieces - 1) / pieces};
+}
+
 /* A packed row: queries outside, heads inside. */
 struct packed_row {
     int query, head;
@@ -276,7 +289,7 @@ template <int n> ATTUNE_INLINE void partial_take_sink(const attune_args &args, i
 
 /* What a block leaves to others lies in the workspace: records of ROWS x dim_v sums and ROWS pairs of maximum and sum.
  * Of each block: its units that begin no job, in order; then two of a job that it begins and another goes on with, the
- * groups and the open group. */
+ * groups and the open group. Of pieces: their groups. */
 struct alignas(16) record {
     float o[ROWS][ATTUNE_HEAD_DIM_V];
     float2 state[ROWS];
@@ -287,10 +300,10 @@ struct records {
     int of_block;
 };
 
-ATTUNE_INLINE records find_records(const attune_args &args)
+ATTUNE_INLINE records find_records(const attune_args &args, unsigned blocks)
 {
     return records{static_cast<record *>(args.workspace),
-                   (int)((unsigned)(args.workspace_bytes / sizeof(record)) / gridDim.x)};
+                   (int)((unsigned)(args.workspace_bytes / sizeof(record)) / blocks)};
 }
 
 /* ---- Out -------------------------------------------------------------------------------------------------------- */

@@ -80,22 +80,23 @@ ATTUNE_INLINE float of_quad(const float4 &x, int i)
 }
 
 /* How much what is to the left of a record and the record itself count when it is joined (partial_join): lanes work it
- * out side by side, the maxima so far being known. */
+ * out side by side, the maxima so far being known. `before`: the maximum of what is left of them all. */
 struct link {
     float maximum, before, own, sum;
 };
 
-ATTUNE_INLINE link link_of(float2 state)
+template <int most> ATTUNE_INLINE link link_of(float before, float2 state)
 {
     const int lane = (int)threadIdx.x % 32;
-    link l = {state.x, 0, 0, state.y};
+    link l = {fmaxf(state.x, before), 0, 0, state.y};
 #pragma unroll
-    for (int step = 1; step < GROUP; step *= 2) {
+    for (int step = 1; step < most; step *= 2) {
         const float left = __shfl_up_sync(0xffffffff, l.maximum, step);
         l.maximum = lane >= step ? fmaxf(left, l.maximum) : l.maximum;
     }
-    const float left = __shfl_up_sync(0xffffffff, l.maximum, 1);
-    l.before = lane == 0 ? 0 : ptx_ex2_approx_ftz_f32(left - subtrahend(l.maximum));
+    float left = __shfl_up_sync(0xffffffff, l.maximum, 1);
+    left = lane == 0 ? before : left;
+    l.before = ptx_ex2_approx_ftz_f32(left - subtrahend(l.maximum));
     l.own = ptx_ex2_approx_ftz_f32(state.x - subtrahend(l.maximum));
     return l;
 }
@@ -123,7 +124,7 @@ ATTUNE_INLINE void join_chain(const records &kept, const chain &c, int row, lane
         }
         if (first == 0) {
             const float2 state = kept.first[c.place].state[row];
-            l = link_of(lane <= last ? state : make_float2(negative_infinity(), 0));
+            l = link_of<GROUP>(negative_infinity(), lane <= last ? state : make_float2(negative_infinity(), 0));
         }
 #pragma unroll
         for (int i = 0; i < ahead; ++i) {
@@ -215,7 +216,7 @@ ATTUNE_INLINE void join_torn(const attune_args &args, Joint &joint, int *before)
         ptx_griddepcontrol_wait();
         return;
     }
-    const records kept = find_records(args);
+    const records kept = find_records(args, gridDim.x);
     const sequence at = sequence_of(args, t.j.batch);
     const packed_row r = packed_row_of(args, t.j, at, row);
     const int end = span_of(t.j, t.j.end);
@@ -241,6 +242,80 @@ ATTUNE_INLINE void join_torn(const attune_args &args, Joint &joint, int *before)
         partial_join(x, group);
     }
     if (warp < shape.rows && r.exists) {
+        store_joined(args, at, r, x);
+    }
+}
+
+/* ---- Pieces ------------------------------------------------------------------------------------------------------ */
+
+/* The warp's columns of a row, of the job's groups in turn, 32 at a time. */
+ATTUNE_INLINE void join_job(const records &kept, const cut &of, int groups, int row, lane_part &x)
+{
+    constexpr int ahead = 16 / quads, most = 32;
+    const int lane = (int)threadIdx.x % 32;
+    partial_clear(x);
+#pragma unroll 1
+    for (int begin = 0; begin < groups; begin += most) {
+        const int count = min(most, groups - begin), group = begin + min(lane, count - 1);
+        const int piece = quotient(group, of.each);
+        const int own = ((int)blockIdx.x * PIECES + piece) * kept.of_block + group - piece * of.each;
+        link l;
+#pragma unroll 1
+        for (int first = 0; first < count; first += ahead) {
+            float4 next[ahead][quads];
+#pragma unroll
+            for (int i = 0; i < ahead; ++i) { /* behind the last the last again, as above */
+                const int place = __shfl_sync(0xffffffff, own, min(first + i, count - 1));
+#pragma unroll
+                for (int n = 0; n < quads; ++n) {
+                    next[i][n] = quad_of(kept.first[place], row, n);
+                }
+            }
+            if (first == 0) {
+                const float2 state = kept.first[own].state[row];
+                l = link_of<most>(x.maximum, lane < count ? state : make_float2(negative_infinity(), 0));
+            }
+#pragma unroll
+            for (int i = 0; i < ahead; ++i) {
+                const bool counts = first + i < count;
+                const float before = __shfl_sync(0xffffffff, l.before, first + i);
+                const float weight = __shfl_sync(0xffffffff, l.own, first + i);
+                const float sum = __shfl_sync(0xffffffff, l.sum, first + i);
+                x.sum = counts ? fmaf(sum, weight, x.sum * before) : x.sum;
+#pragma unroll
+                for (int n = 0; n < quads * 4; ++n) {
+                    x.o[n] = counts ? fmaf(of_quad(next[i][n / 4], n % 4), weight, x.o[n] * before) : x.o[n];
+                }
+            }
+        }
+        x.maximum = __shfl_sync(0xffffffff, l.maximum, count - 1);
+    }
+}
+
+/* Block (c, y) joins the y-th rows of job c, of which each group is a record. */
+ATTUNE_INLINE void join_pieces(const attune_args &args)
+{
+    const units all = find_units(args, (int)blockDim.x, nullptr, nullptr);
+    const int unit = (int)blockIdx.x * all.share;
+    if (unit >= all.total) {
+        ptx_griddepcontrol_wait();
+        return;
+    }
+    const int row = (int)blockIdx.y * join_shape_of().rows + (int)threadIdx.x / 32;
+    const job j = job_with(args, all, unit);
+    const records kept = find_records(args, gridDim.x * PIECES);
+    const sequence at = sequence_of(args, j.batch);
+    const packed_row r = packed_row_of(args, j, at, row);
+    const cut of = cut_of(j);
+    const int end = j.first_span + j.end - j.begin;
+    lane_part x, none;
+    ptx_griddepcontrol_wait();
+    join_job(kept, of, (end + GROUP - 1) / GROUP - of.first, row, x);
+    if (end % GROUP == 0) { /* as where a block has all: the group that follows, empty */
+        partial_clear(none);
+        partial_join(x, none);
+    }
+    if (r.exists) {
         store_joined(args, at, r, x);
     }
 }
