@@ -132,17 +132,21 @@ static int32_t smem_of(const attune_problem *problem, const attune_config *confi
     return all < INT32_MAX ? (int32_t)all : INT32_MAX;
 }
 
-/* Groups of spans that a block of the second launch joins at once, and of how many rows: a warp has a row of one. */
+/* Groups of spans that a block of the second launch joins at once, and of how many rows: a warp has a row of one. NOTE:
+ * four warps unless spans are many: more find no registers beside the first launch, and begin when it ends. */
+enum { FEW_SPANS = 64 };
+
 static int32_t join_groups_of(const attune_problem *problem, const attune_config *config)
 {
+    const int64_t spans = spans_of(problem, config);
+    const int32_t most = spans > FEW_SPANS ? config->value[WARPS] : 4;
     int32_t groups = 1;
-    while (config->value[PIECES] == 0 && groups < config->value[WARPS] && groups * GROUP < spans_of(problem, config)) {
+    while (config->value[PIECES] == 0 && groups < most && groups * GROUP < spans) {
         groups *= 2;
     }
     return groups;
 }
 
-/* NOTE: four warps where that is enough: more find no registers beside the first launch, and begin when it ends. */
 static int32_t join_rows_of(const attune_problem *problem, const attune_config *config)
 {
     const int32_t rows = 4 / join_groups_of(problem, config);
@@ -371,6 +375,11 @@ static bool pieces_for(const attune_problem *problem, const attune_target *targe
 {
     enum { ROWS_OF_TWO = 8 }; /* more find no registers for two blocks */
     const int64_t jobs = jobs_of(problem, config), groups = ceil_div(spans_of(problem, config), GROUP);
+    const bool sees_all = !attune_is_windowed(problem) &&
+                          (!attune_is_causal(problem) || problem->offset_kind == ATTUNE_OFFSET_BOTTOM_RIGHT);
+    if (!sees_all) {
+        return false;
+    }
     for (int32_t blocks = config->value[ROWS] > ROWS_OF_TWO ? 1 : 2; blocks > 0; --blocks) {
         const int64_t places = (int64_t)target->sm_count * blocks;
         for (size_t i = 1; i < AT_COUNT(pieces_values); ++i) {
