@@ -8,8 +8,8 @@ static const int32_t warps_values[] = {4, 8};
 static const int32_t tile_values[] = {16, 32};
 static const int32_t tiles_values[] = {2, 4, 8};
 static const int32_t stages_values[] = {1, 2, 3, 4};
-static const int32_t cluster_values[] = {0, 2, 4, 8}; /* 0: none */
-static const int32_t parts_values[] = {0, 2, 4};      /* of a span, for blocks of a cluster; 0: whole */
+static const int32_t cluster_values[] = {0, 2, 4, 8};           /* 0: none */
+static const int32_t parts_values[] = {0, 2, 4};                /* of a span, for blocks of a cluster; 0: whole */
 static const int32_t pieces_values[] = {0, 1, 2, 4, 8, 16, 32}; /* of a job, each a block's; 0: equal shares of all */
 static const int32_t blocks_values[] = {1, 2};                  /* of a multiprocessor */
 
@@ -285,8 +285,8 @@ static void resources(const attune_problem *problem, const attune_target *target
 {
     *out = at_block_resources(threads_of(config), smem_of(problem, config));
     if (config->value[CLUSTER] == 0 && config->value[PIECES] != 1) {
-        out->workspace =
-            attune_term_const(blocks_of(problem, target, config) * records_of(problem, target, config) * record_bytes(problem, config));
+        out->workspace = attune_term_const(blocks_of(problem, target, config) * records_of(problem, target, config) *
+                                           record_bytes(problem, config));
     }
 }
 
@@ -369,8 +369,9 @@ static bool occupies(int64_t blocks, int64_t places)
     return 10 * blocks >= 9 * ceil_div(blocks, places) * places;
 }
 
-/* Pieces of jobs that are alike: as few as occupy all multiprocessors at once, of as many groups each; whole jobs in any
- * number of rounds. NOTE: of whole jobs two blocks a multiprocessor are ahead of one, whose end nobody would hide. */
+/* Pieces of jobs that are alike: as few as occupy all multiprocessors at once, of as many groups each; whole jobs in
+ * any number of rounds. NOTE: of whole jobs two blocks a multiprocessor are ahead of one, whose end nobody would hide.
+ */
 static bool pieces_for(const attune_problem *problem, const attune_target *target, attune_config *config)
 {
     enum { ROWS_OF_TWO = 8 }; /* more find no registers for two blocks */
@@ -453,8 +454,8 @@ static void steps(const attune_problem *problem, const attune_target *target, co
     const attune_term blocks = attune_term_size(ATTUNE_SIZE_SM_COUNT);
     const attune_step_kernel attend = {
         .entry = "fwd_decode",
-        .grid = {cluster + pieces > 0 ? attune_term_mul(jobs, attune_term_const(of_job)) : blocks,
-                 attune_term_const(1), attune_term_const(1)},
+        .grid = {cluster + pieces > 0 ? attune_term_mul(jobs, attune_term_const(of_job)) : blocks, attune_term_const(1),
+                 attune_term_const(1)},
         .block = {threads_of(config), 1, 1},
         .cluster = {cluster > 0 ? cluster : 1, 1, 1},
         .smem = attune_term_const(smem_of(problem, config)),

@@ -259,7 +259,8 @@ ATTUNE_INLINE void visit_groups(const attune_args &args, const units &all, const
 ATTUNE_INLINE element_place place_of_pair(int number)
 {
     const int pair = (int)blockIdx.x % JOB_BLOCKS * OWN_PAIRS + number, of_row = pair % ROW_PAIRS;
-    return element_place{pair / ROW_PAIRS, PARTS > 1 ? (of_row / 16 * 2 + of_row % 2) * 16 + of_row / 2 % 8 : of_row * 2};
+    return element_place{pair / ROW_PAIRS,
+                         PARTS > 1 ? (of_row / 16 * 2 + of_row % 2) * 16 + of_row / 2 % 8 : of_row * 2};
 }
 
 ATTUNE_INLINE void store_pair(const attune_args &args, const output &to, int column, partial<2> &x)
@@ -481,7 +482,8 @@ extern "C" __global__ void __launch_bounds__(threads, BLOCKS) fwd_decode(const _
             const unsigned arrived = ptx_cvta_shared(&shared.arrived);
             ptx_mbarrier_init(arrived, 1);
             ptx_fence_mbarrier_init();
-            ptx_mbarrier_arrive_expect_tx(arrived, (unsigned)((first.end - first.begin) * SENDERS * (OWN_PAIRS + ROWS) * 8));
+            ptx_mbarrier_arrive_expect_tx(arrived,
+                                          (unsigned)((first.end - first.begin) * SENDERS * (OWN_PAIRS + ROWS) * 8));
         }
         __syncwarp();
     }

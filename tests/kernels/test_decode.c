@@ -106,12 +106,53 @@ static void takes_rows_of_any_width(void **state)
     assert_int_equal(first_of("b2,h16,hkv2,sq4,skv3000,d256,bf16,page=16").value[0], 16);
 }
 
+static int32_t value_of(const attune_config *config, const char *name)
+{
+    for (int i = 0; i < at_kernel_decode.param_count; ++i) {
+        if (strcmp(at_kernel_decode.params[i].name, name) == 0) {
+            return config->value[i];
+        }
+    }
+    fail_msg("no parameter %s", name);
+    return 0;
+}
+
+/* Who has which jobs, on an H200: clusters, blocks that have pieces or whole jobs, or equal shares of all. */
+static void cuts_jobs_that_are_alike(void **state)
+{
+    static const struct {
+        const char *problem;
+        int32_t cluster, pieces, blocks;
+    } asked[] = {
+        {"b1,h32,hkv8,sq1,skv1024,d128,bf16", 8, 0, 1},
+        {"b8,h32,hkv8,sq1,skv8192,d128,bf16", 2, 0, 1},
+        {"b1,h32,hkv8,sq1,skv8192,d128,bf16", 0, 0, 1}, /* two groups of spans */
+        {"b1,h32,hkv8,sq1,skv65536,d128,bf16", 0, 16, 1},
+        {"b16,h32,hkv8,sq1,skv32768,d128,bf16", 0, 2, 2},
+        {"b64,h32,hkv8,sq1,skv4096,d128,bf16", 0, 1, 2},
+        {"b40,h32,hkv8,sq1,skv4096,d128,bf16", 0, 0, 1},         /* 56 places of 264 would be left in a second round */
+        {"b64,h32,hkv8,sq4,skv4096,d128,bf16,causal", 0, 0, 1},  /* no registers for two blocks */
+        {"b64,h32,hkv8,sq1,skv4096,d128,bf16,seqused", 0, 0, 1}, /* lengths differ */
+        {"b16,h32,hkv8,sq1,skv32768,d128,bf16,window=999:0", 0, 0, 1},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; ++i) {
+        const attune_config config = first_of(asked[i].problem);
+        if (value_of(&config, "CLUSTER") != asked[i].cluster || value_of(&config, "PIECES") != asked[i].pieces ||
+            value_of(&config, "BLOCKS") != asked[i].blocks) {
+            fail_msg("%s: CLUSTER %d, PIECES %d, BLOCKS %d", asked[i].problem, value_of(&config, "CLUSTER"),
+                     value_of(&config, "PIECES"), value_of(&config, "BLOCKS"));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(takes_few_rows_of_many_keys),
         cmocka_unit_test(takes_no_advice_of_the_batch),
         cmocka_unit_test(takes_rows_of_any_width),
+        cmocka_unit_test(cuts_jobs_that_are_alike),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -185,7 +185,8 @@ ATTUNE_INLINE query_rows find_queries(const attune_args &args, const job &j)
 /* The job's queries: as operands, or by all `threads` into shared memory, where nobody needs those of the job before;
  * before they are used there comes a barrier. */
 template <int threads>
-ATTUNE_INLINE void load_queries(const attune_args &args, const job &j, const query_rows &rows, element *shared, queries &q)
+ATTUNE_INLINE void load_queries(const attune_args &args, const job &j, const query_rows &rows, element *shared,
+                                queries &q)
 {
     if constexpr (Q_REGISTERS) {
 #pragma unroll
