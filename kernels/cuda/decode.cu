@@ -55,7 +55,7 @@ ATTUNE_INLINE stage_place score_tile(const attune_args &args, const view &v, int
     stage.values = shared.ring[team_of()][r.stage] + bytes_k;
     clean_values(v, key, stage.values);
     multiply_keys(shared.q, stage.at, q, s);
-    finish_scores(args, v, key, factor, inner, s);
+    finish_scores(args, v, key, factor, inner, needs_mask(v.all_see.first, v.all_see.end, key, TILE), s);
     return stage;
 }
 
@@ -94,11 +94,11 @@ ATTUNE_INLINE void visit_span(const attune_args &args, const units &all, const v
 }
 
 /* Scores of all tiles become weights, maxima first: as one after the other, but that nothing waits for values. */
-ATTUNE_INLINE void take_tiles(const stage_place (&stage)[TILES], const tile_scores (&s)[TILES], warp_state &state)
+ATTUNE_INLINE void take_tiles(const unsigned (&values)[TILES], const tile_scores (&s)[TILES], warp_state &state)
 {
     float most[TILES][rows_own], factor[TILES][rows_own];
     tile_weights w[TILES];
-    bool moves[TILES];
+    bool moves = false;
 #pragma unroll
     for (int tile = 0; tile < TILES; ++tile) {
 #pragma unroll
@@ -121,16 +121,14 @@ ATTUNE_INLINE void take_tiles(const stage_place (&stage)[TILES], const tile_scor
     }
 #pragma unroll
     for (int tile = 0; tile < TILES; ++tile) {
-        bool any = false;
 #pragma unroll
         for (int i = 0; i < rows_own; ++i) {
             const float before = state.maximum[i];
-            any |= most[tile][i] > before + LAZY;
+            moves |= tile > 0 && most[tile][i] > before + LAZY;
             state.maximum[i] = most[tile][i] > before + LAZY ? most[tile][i] : before;
             factor[tile][i] = ptx_ex2_approx_ftz_f32(before - subtrahend(state.maximum[i]));
             state.sum[i] *= factor[tile][i];
         }
-        moves[tile] = tile > 0 && __any_sync(0xffffffff, any);
 #pragma unroll
         for (int n = 0; n < steps_k; ++n) {
 #pragma unroll
@@ -147,47 +145,62 @@ ATTUNE_INLINE void take_tiles(const stage_place (&stage)[TILES], const tile_scor
             }
         }
     }
+    if (!__any_sync(0xffffffff, moves)) {
+#pragma unroll
+        for (int tile = 0; tile < TILES; ++tile) {
+            add_values(values[tile], w[tile], state);
+        }
+        return;
+    }
 #pragma unroll
     for (int tile = 0; tile < TILES; ++tile) {
-        if (moves[tile]) {
 #pragma unroll
-            for (int i = 0; i < stripes * OCTETS * 4; ++i) {
-                state.o[i / (OCTETS * 4)][i / 4 % OCTETS][i % 4] *= factor[tile][i / 4 % OCTETS * 2 + i % 2];
-            }
+        for (int i = 0; i < stripes * OCTETS * 4; ++i) {
+            state.o[i / (OCTETS * 4)][i / 4 % OCTETS][i % 4] *= factor[tile][i / 4 % OCTETS * 2 + i % 2];
         }
-        add_values(stage[tile].at + bytes_k, w[tile], state);
+        add_values(values[tile], w[tile], state);
     }
 }
 
-/* The same of a span whose tiles are all on their way: all scores first, which do not wait for one another. */
+/* The same of a span whose tiles are all on their way. NOTE: of tiles that all rows see there are no branches between
+ * products, so that none waits for another: a warp is alone on its scheduler here. */
 ATTUNE_INLINE void visit_part(const attune_args &args, const view &v, int span, const queries &q, Shared &shared,
                               warp_state &state)
 {
     static_assert(PARTS <= 1 || STAGES == TILES, "a stage for each tile");
     const float factor = score_factor(args), inner = score_inner(args);
-    tile_scores s[TILES];
-    stage_place stage[TILES];
-    reader r = {0, 0};
-    clear_state(state);
-#pragma unroll
-    for (int tile = 0; tile < TILES; ++tile) {
-        const int key = tile_key(span, tile);
-        if (is_seen(v.j.keys, key, TILE)) {
-            stage[tile] = score_tile(args, v, key, factor, inner, q, r, shared, s[tile]);
-            ++r.stage;
-        }
-    }
-    const int first = tile_key(span, 0), last = tile_key(span, TILES - 1);
+    const int begin = tile_key(span, 0), last = tile_key(span, TILES - 1);
     const key_range &all = ROWS_DIFFER ? v.all_see : v.j.keys;
-    if (first >= all.first && last + TILE <= all.end) {
-        take_tiles(stage, s, state);
+    clear_state(state);
+    if (begin >= all.first && last + TILE <= all.end) {
+        tile_scores s[TILES];
+        unsigned values[TILES];
+#pragma unroll
+        for (int tile = 0; tile < TILES; ++tile) {
+            barrier_wait(ptx_cvta_shared(shared.full[team_of()]) + tile * 8, 0);
+        }
+#pragma unroll
+        for (int tile = 0; tile < TILES; ++tile) {
+            const unsigned at = ptx_cvta_shared(shared.ring[team_of()]) + tile * bytes_stage;
+            multiply_keys(shared.q, at, q, s[tile]);
+            values[tile] = at + bytes_k;
+        }
+#pragma unroll
+        for (int tile = 0; tile < TILES; ++tile) {
+            finish_scores(args, v, tile_key(span, tile), factor, inner, false, s[tile]);
+        }
+        take_tiles(values, s, state);
         return;
     }
-#pragma unroll
+    reader r = {0, 0};
+#pragma unroll 1
     for (int tile = 0; tile < TILES; ++tile) {
         const int key = tile_key(span, tile);
         if (is_seen(v.j.keys, key, TILE)) {
-            take_tile(v, key, stage[tile], s[tile], state);
+            tile_scores s;
+            const stage_place stage = score_tile(args, v, key, factor, inner, q, r, shared, s);
+            take_tile(v, key, stage, s, state);
+            ++r.stage;
         }
     }
 }
@@ -301,10 +314,15 @@ ATTUNE_INLINE void send_part(const mailbox &box, int span, const element_place &
  * block by one lane. */
 ATTUNE_INLINE void send_warp(const mailbox &box, unsigned arrived, int span, const warp_state &state)
 {
+    constexpr int of_row = (ROW_PAIRS + OWN_PAIRS - 1) / OWN_PAIRS; /* blocks that join a row */
     const int sender = span * SENDERS + part_of() * OWN_TEAMS + team_of();
+    float sum[rows_own];
 #pragma unroll
     for (int i = 0; i < rows_own; ++i) {
-        const float sum = rows_sum(state.sum[i]);
+        sum[i] = rows_sum(state.sum[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < rows_own; ++i) {
         const int row = own_row(i), block = lane_of() / 4;
         if (row >= ROWS) {
             continue;
@@ -312,8 +330,12 @@ ATTUNE_INLINE void send_warp(const mailbox &box, unsigned arrived, int span, con
 #pragma unroll
         for (int stripe = 0; stripe < stripes; stripe += 2) {
             constexpr float none[4] = {};
-            const int pair = row * ROW_PAIRS + stripe * 8 + lane_of() / 4 * 2, to = pair / OWN_PAIRS;
-            const unsigned own = ptx_cvta_shared(letter_at(box, sender, pair - to * OWN_PAIRS));
+            /* NOTE: whole blocks a row, or whole rows a block: most of this is known to the compiler. */
+            const int first = stripe * 8, pair = row * ROW_PAIRS + first + lane_of() / 4 * 2;
+            const bool even = ROW_PAIRS % OWN_PAIRS == 0 && OWN_PAIRS % 16 == 0;
+            const int to = even ? row * of_row + first / OWN_PAIRS : pair / OWN_PAIRS;
+            const int place = even ? first % OWN_PAIRS + lane_of() / 4 * 2 : pair - to * OWN_PAIRS;
+            const unsigned own = ptx_cvta_shared(letter_at(box, sender, place));
             const float(&a)[4] = state.o[stripe][i / 2];
             const float(&b)[4] = stripe + 1 < stripes ? state.o[stripe + 1 < stripes ? stripe + 1 : 0][i / 2] : none;
             ptx_st_async_v4_f32(ptx_mapa(own, (unsigned)to), a[i % 2], a[i % 2 + 2], b[i % 2], b[i % 2 + 2],
@@ -321,7 +343,7 @@ ATTUNE_INLINE void send_warp(const mailbox &box, unsigned arrived, int span, con
         }
         if (block < JOB_BLOCKS) {
             const unsigned own = ptx_cvta_shared(state_at(box, sender, row));
-            ptx_st_async_v2_f32(ptx_mapa(own, (unsigned)block), state.maximum[i], sum,
+            ptx_st_async_v2_f32(ptx_mapa(own, (unsigned)block), state.maximum[i], sum[i],
                                 ptx_mapa(arrived, (unsigned)block));
         }
     }

@@ -278,11 +278,10 @@ ATTUNE_INLINE void multiply_keys(const element *shared, unsigned tile, const que
     }
 }
 
-/* Products become scores, in units of log2; -inf where rows do not see keys. */
+/* Products become scores, in units of log2; -inf where rows do not see keys, if any is to be masked. */
 ATTUNE_INLINE void finish_scores(const attune_args &args, const view &v, int key, float factor, float inner,
-                                 tile_scores &s)
+                                 bool masked, tile_scores &s)
 {
-    const bool masked = needs_mask(v.all_see.first, v.all_see.end, key, TILE);
     const int own = key + lane_of() / 4;
 #pragma unroll
     for (int n = 0; n < steps_k; ++n) {
