@@ -5,7 +5,10 @@
  * each time.
  * reads: 2 GB by blocks that have whole streams each, or equal shares of neighbours, 128 KB on their way in each; busy:
  * cycles that a warp is busy with each piece, and a block with each four of all its warps, between two barriers.
- * Medians of replays of CUDA graphs, us a call, as lines of name, median, TB/s. */
+ * Medians of replays of CUDA graphs, us a call, as lines of name, median, TB/s.
+ * ends: 2 GB and 268 MB, by blocks of eight warps, or two of four a multiprocessor, with equal shares or with every so
+ * many-th piece; behind the rate when the first multiprocessor, one of ten, the mean, nine of ten and the last one end.
+ */
 #include <algorithm>
 #include <cstdio>
 #include <vector>
@@ -177,7 +180,7 @@ template <typename function> static void report(const char *name, int calls, dou
 }
 
 template <typename kernel, typename... arguments>
-static void launch(kernel entry, int blocks, int cluster, int shared, arguments... given)
+static void launch(kernel entry, int blocks, int cluster, int shared, int threads, arguments... given)
 {
     cudaLaunchConfig_t config = {};
     cudaLaunchAttribute attribute = {};
@@ -185,7 +188,7 @@ static void launch(kernel entry, int blocks, int cluster, int shared, arguments.
     attribute.val.clusterDim.x = (unsigned)cluster;
     attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
     config.gridDim = dim3((unsigned)blocks);
-    config.blockDim = dim3(THREADS);
+    config.blockDim = dim3((unsigned)threads);
     config.dynamicSmemBytes = (size_t)shared;
     config.stream = stream;
     config.attrs = &attribute;
@@ -204,9 +207,102 @@ template <int level> static void small_calls(int cluster, int blocks)
                  cold ? "cold" : "warm");
         report(name, 256, level > 0 ? SMALL_BYTES : 0, [&](int i) {
             const unsigned char *from = pool + (cold ? (size_t)i * SMALL_BYTES % (256 << 20) : 0);
-            launch(small_call<level>, blocks, cluster, SHARED, from, (unsigned)(SMALL_BYTES / blocks), out, cluster);
+            launch(small_call<level>, blocks, cluster, SHARED, THREADS, from, (unsigned)(SMALL_BYTES / blocks), out,
+                   cluster);
         });
     }
+}
+
+/* When blocks end: begin, end, in ns, and the multiprocessor. */
+struct stamp {
+    u64 begin, end;
+    unsigned sm;
+};
+
+static __device__ u64 nanoseconds()
+{
+    u64 now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    return now;
+}
+
+template <int warps, int stages>
+__global__ void __launch_bounds__(warps * 32, 1)
+    read_pieces(const unsigned char *from, long long pieces, int interleaved, stamp *stamps)
+{
+    __shared__ u64 full[warps][stages];
+    const int warp = (int)threadIdx.x / 32;
+    const u64 begun = nanoseconds();
+    if (threadIdx.x % 32 == 0) {
+        const long long steps = pieces / warps, stride = interleaved ? gridDim.x : 1;
+        const long long begin = interleaved ? blockIdx.x : steps * blockIdx.x / gridDim.x;
+        const long long end = interleaved ? steps : steps * (blockIdx.x + 1) / gridDim.x;
+        long long next = begin;
+        auto copy = [&](int stage) {
+            if (next < end) {
+                bring(shared_of(memory) + (warp * stages + stage) * PIECE, from + (next * warps + warp) * PIECE, PIECE,
+                      shared_of(&full[warp][stage]));
+            }
+            next += stride;
+        };
+        for (int i = 0; i < stages; ++i) {
+            start_barrier(shared_of(&full[warp][i]));
+        }
+        for (int i = 0; i < stages; ++i) {
+            copy(i);
+        }
+        int stage = 0, parity = 0;
+        for (long long at = begin; at < end; at += stride) {
+            await(shared_of(&full[warp][stage]), parity);
+            copy(stage);
+            stage = stage == stages - 1 ? 0 : stage + 1;
+            parity ^= stage == 0;
+        }
+    }
+    __syncthreads();
+    if (stamps != nullptr && threadIdx.x == 0) {
+        unsigned sm;
+        asm volatile("mov.u32 %0, %%smid;" : "=r"(sm));
+        stamps[blockIdx.x] = stamp{begun, nanoseconds(), sm};
+    }
+}
+
+template <int warps, int stages> static void ends(size_t bytes, int blocks, int interleaved)
+{
+    enum { SHARED = warps * stages * PIECE, MULTIPROCESSORS = 256 };
+    const auto kernel = read_pieces<warps, stages>;
+    const long long pieces = (long long)(bytes / PIECE);
+    std::vector<stamp> stamps((size_t)blocks);
+    std::vector<double> end(MULTIPROCESSORS), us;
+    char name[96];
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED);
+    snprintf(name, sizeof name, "ends: %zu MB, %d blocks of %d warps, %s", bytes >> 20, blocks, warps,
+             interleaved ? "interleaved" : "shares");
+    report(name, bytes > memory_bytes / 4 ? 4 : 28, (double)bytes, [&](int i) {
+        launch(kernel, blocks, 1, SHARED, warps * 32, pool + (size_t)i * bytes % memory_bytes, pieces, interleaved,
+               (stamp *)nullptr);
+    });
+    launch(kernel, blocks, 1, SHARED, warps * 32, pool, pieces, interleaved, reinterpret_cast<stamp *>(out));
+    cudaStreamSynchronize(stream);
+    cudaMemcpy(stamps.data(), out, stamps.size() * sizeof(stamp), cudaMemcpyDeviceToHost);
+    u64 first = stamps[0].begin;
+    for (const stamp &s : stamps) {
+        first = std::min(first, s.begin);
+    }
+    for (const stamp &s : stamps) {
+        end[s.sm] = std::max(end[s.sm], (double)(s.end - first) / 1e3);
+    }
+    double sum = 0;
+    for (const double x : end) {
+        if (x > 0) {
+            us.push_back(x);
+            sum += x;
+        }
+    }
+    std::sort(us.begin(), us.end());
+    printf("%s, us\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\n", name, us[0], us[us.size() / 10], sum / (double)us.size(),
+           us[us.size() * 9 / 10], us.back());
+    fflush(stdout);
 }
 
 int main()
@@ -230,9 +326,17 @@ int main()
             char name[96];
             snprintf(name, sizeof name, "reads: %s, busy %d, %d", whole ? "128 streams" : "132 shares", busy, 2 * busy);
             report(name, 4, (double)memory_bytes, [&](int) {
-                launch(read_all, whole ? 128 : 132, 1, SHARED, pool, (long long)(memory_bytes / PIECE),
+                launch(read_all, whole ? 128 : 132, 1, SHARED, THREADS, pool, (long long)(memory_bytes / PIECE),
                        whole ? (int)(memory_bytes / PIECE / WARPS / 128) : 1, busy, 2 * busy);
             });
+        }
+    }
+    for (const size_t bytes : {memory_bytes, memory_bytes / 8}) {
+        ends<8, 2>(bytes, 132, 1);
+        ends<8, 2>(bytes, 132, 0);
+        ends<8, 2>(bytes, 128, 0);
+        for (const int blocks : {256, 264, 512, 1024, 2048}) {
+            ends<4, 3>(bytes, blocks, 0);
         }
     }
     return 0;
