@@ -133,13 +133,13 @@ static int32_t smem_of(const attune_problem *problem, const attune_config *confi
 }
 
 /* Groups of spans that a block of the second launch joins at once, and of how many rows: a warp has a row of one. NOTE:
- * four warps unless spans are many: more find no registers beside the first launch, and begin when it ends. */
-enum { FEW_SPANS = 64 };
-
+ * few warps and blocks unless spans are many: more find no registers beside the first launch, and begin when it ends.
+ */
 static int32_t join_groups_of(const attune_problem *problem, const attune_config *config)
 {
+    enum { FEW_SPANS = 32, MANY_SPANS = 64 };
     const int64_t spans = spans_of(problem, config);
-    const int32_t most = spans > FEW_SPANS ? config->value[WARPS] : 4;
+    const int32_t most = spans > MANY_SPANS ? config->value[WARPS] : spans > FEW_SPANS ? 4 : 2;
     int32_t groups = 1;
     while (config->value[PIECES] == 0 && groups < most && groups * GROUP < spans) {
         groups *= 2;
@@ -369,31 +369,38 @@ static bool occupies(int64_t blocks, int64_t places)
     return 10 * blocks >= 9 * ceil_div(blocks, places) * places;
 }
 
-/* Pieces of jobs that are alike: as few as occupy all multiprocessors at once, of as many groups each; whole jobs in
- * any number of rounds. NOTE: of whole jobs two blocks a multiprocessor are ahead of one, whose end nobody would hide.
- */
+static bool cut_into(const attune_problem *problem, const attune_target *target, int32_t pieces, int32_t blocks,
+                     attune_config *config)
+{
+    attune_config at = *config;
+    at.value[PIECES] = pieces;
+    at.value[BLOCKS] = blocks;
+    if (!occupies(jobs_of(problem, config) * pieces, (int64_t)target->sm_count * blocks) ||
+        !stages_for(problem, target, &at) || ring_of(problem, &at) * blocks < UNDER_WAY) {
+        return false;
+    }
+    *config = at;
+    return true;
+}
+
+/* Jobs that are alike: whole ones in any number of rounds, two blocks a multiprocessor if that comes out even, so that
+ * one copies while the other joins; else pieces of as many groups each, all at once. */
 static bool pieces_for(const attune_problem *problem, const attune_target *target, attune_config *config)
 {
-    enum { ROWS_OF_TWO = 8 }; /* more find no registers for two blocks */
+    enum { ROWS_OF_TWO = 8, PIECES_MOST = 32 }; /* more rows find no registers for two blocks */
     const int64_t jobs = jobs_of(problem, config), groups = ceil_div(spans_of(problem, config), GROUP);
     const bool sees_all = !attune_is_windowed(problem) &&
                           (!attune_is_causal(problem) || problem->offset_kind == ATTUNE_OFFSET_BOTTOM_RIGHT);
     if (!sees_all) {
         return false;
     }
-    for (int32_t blocks = config->value[ROWS] > ROWS_OF_TWO ? 1 : 2; blocks > 0; --blocks) {
-        const int64_t places = (int64_t)target->sm_count * blocks;
-        for (size_t i = 1; i < AT_COUNT(pieces_values); ++i) {
-            attune_config at = *config;
-            const int64_t pieces = pieces_values[i];
-            at.value[PIECES] = pieces_values[i];
-            at.value[BLOCKS] = blocks;
-            const bool suits = pieces == 1 ? blocks > 1 : groups % pieces == 0 && jobs * pieces <= places;
-            if (suits && occupies(jobs * pieces, places) && stages_for(problem, target, &at) &&
-                ring_of(problem, &at) * blocks >= UNDER_WAY) {
-                *config = at;
-                return true;
-            }
+    if ((config->value[ROWS] <= ROWS_OF_TWO && cut_into(problem, target, 1, 2, config)) ||
+        cut_into(problem, target, 1, 1, config)) {
+        return true;
+    }
+    for (int32_t pieces = 2; pieces <= PIECES_MOST && jobs * pieces <= target->sm_count; pieces *= 2) {
+        if (groups % pieces == 0 && cut_into(problem, target, pieces, 1, config)) {
+            return true;
         }
     }
     return false;

@@ -128,10 +128,11 @@ static void cuts_jobs_that_are_alike(void **state)
         {"b8,h32,hkv8,sq1,skv8192,d128,bf16", 2, 0, 1},
         {"b1,h32,hkv8,sq1,skv8192,d128,bf16", 0, 0, 1}, /* two groups of spans */
         {"b1,h32,hkv8,sq1,skv65536,d128,bf16", 0, 16, 1},
-        {"b16,h32,hkv8,sq1,skv32768,d128,bf16", 0, 2, 2},
+        {"b16,h32,hkv8,sq1,skv32768,d128,bf16", 0, 1, 1},
+        {"b2,h32,hkv8,sq1,skv32768,d128,bf16", 0, 8, 1},
         {"b64,h32,hkv8,sq1,skv4096,d128,bf16", 0, 1, 2},
         {"b40,h32,hkv8,sq1,skv4096,d128,bf16", 0, 0, 1},         /* 56 places of 264 would be left in a second round */
-        {"b64,h32,hkv8,sq4,skv4096,d128,bf16,causal", 0, 0, 1},  /* no registers for two blocks */
+        {"b64,h32,hkv8,sq4,skv4096,d128,bf16,causal", 0, 1, 1},  /* no registers for two blocks */
         {"b64,h32,hkv8,sq1,skv4096,d128,bf16,seqused", 0, 0, 1}, /* lengths differ */
         {"b16,h32,hkv8,sq1,skv32768,d128,bf16,window=999:0", 0, 0, 1},
     };
