@@ -30,7 +30,9 @@ enum {
     STAGES_MAX = 8,
     STAGES_MIN = 3,
     COUNTER_BYTES = 16,
-    PART_BYTES = 16
+    PLACES = 2,
+    PART_BYTES = 16,
+    OCTET_BYTES = 8
 };
 
 static int32_t threads_of(const attune_config *config)
@@ -56,19 +58,23 @@ static int32_t stage_bytes(const attune_problem *problem, const attune_config *c
     return config->value[BLOCK_N] * (pitch_qk > pitch_v ? pitch_qk : pitch_v);
 }
 
-/* Of bias and mask: two tiles of each group's rows, four where there is no bias or one in fp32, which has no place. */
+static bool has_placed_bias(const attune_problem *problem)
+{
+    return problem->bias != ATTUNE_BIAS_NONE && attune_dtype_of(problem, ATTUNE_BIAS) != ATTUNE_FP32;
+}
+
+/* Of bias and mask: PLACES tiles of each group's rows, of the mask as it comes too. A bias in fp32 has none. */
 static int32_t pairs_bytes(const attune_problem *problem, const attune_config *config)
 {
-    const int32_t bias_parts = config->value[BLOCK_N] / 8;
-    const bool is_placed = problem->bias != ATTUNE_BIAS_NONE && attune_dtype_of(problem, ATTUNE_BIAS) != ATTUNE_FP32;
+    const int32_t bias_parts = config->value[BLOCK_N] / 8, mask_parts = config->value[BLOCK_N] / 16 | 1;
     int32_t bytes = 0; /* of a row */
-    if (is_placed) {
-        bytes += PART_BYTES * (bias_parts % 8 == 0 ? bias_parts : bias_parts + 1);
+    if (has_placed_bias(problem)) {
+        bytes += PLACES * PART_BYTES * (bias_parts % 8 == 0 ? bias_parts : bias_parts + 1);
     }
     if (problem->mask) {
-        bytes += (config->value[BLOCK_N] / 16 + 1) / 2 * 4;
+        bytes += PLACES * (OCTET_BYTES * ((config->value[BLOCK_N] + 63) / 64) + PART_BYTES * mask_parts);
     }
-    return block_m(config) * bytes * (is_placed ? 2 : 4);
+    return block_m(config) * bytes;
 }
 
 /* What every config has: queries, bias and mask, jobs and barriers. */
@@ -131,7 +137,8 @@ static int32_t registers_given(const attune_problem *problem, const attune_confi
 
 static int32_t registers_held(const attune_problem *problem, const attune_config *config)
 {
-    return config->value[BLOCK_N] * 3 / 4 + (problem->head_dim_v + 7) / 8 * 4;
+    const int32_t bias = has_placed_bias(problem) ? config->value[BLOCK_N] / 4 : 0;
+    return config->value[BLOCK_N] * 3 / 4 + (problem->head_dim_v + 7) / 8 * 4 + bias;
 }
 
 /* What else the code needs. */
@@ -139,7 +146,7 @@ static int32_t registers_besides(const attune_problem *problem, const attune_con
 {
     const bool is_more =
         problem->mask || problem->softcap != 0 || problem->varlen || problem->seqused_kv || attune_is_windowed(problem);
-    return problem->bias != ATTUNE_BIAS_NONE && is_more && config->value[BLOCK_N] > 96 ? 48 : 32;
+    return has_placed_bias(problem) && is_more && config->value[BLOCK_N] > 96 ? 48 : 32;
 }
 
 static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,

@@ -245,10 +245,8 @@ ATTUNE_INLINE current_job take_job(Shared &shared, consumer &c)
 ATTUNE_INLINE void skip_tiles(consumer &c)
 {
     for (int i = 0; i < c.first; ++i) {
-#if PAIRED
         await_pairs(c);
         leave_pairs(c);
-#endif
         skip_tile(c);
         if (i > 0) {
             skip_tile(c);
@@ -267,9 +265,7 @@ ATTUNE_INLINE held begin_job(const attune_args &args, const job &j, consumer &c,
     int group = irregular ? __shfl_sync(0xffffffff, c.group, 0) : c.group;
     c.queries = operand_at(c.base + smem_q) + queries_stage(c, 0) * (tile_q_bytes >> 4) + group * (64 * 128 >> 4);
     if (c.blocks > 0) {
-#if PAIRED
         begin_scores(args, j, c, c.first, s);
-#endif
         await_tile(c, keys);
     }
     multiply_keys(c, keys, s);
@@ -367,11 +363,10 @@ ATTUNE_INLINE void first_weights(const attune_args &args, const job &j, consumer
 ATTUNE_INLINE void first_tile(const attune_args &args, const job &j, consumer &c, held keys, scores &s, weights &p)
 {
     c.rows = no_keys();
-#if PAIRED
     take_pairs(c);
-#endif
     await_scores<0>(s);
     leave_keys(c, keys, c.first);
+    leave_pairs(c);
     if (skips && c.narrow) {
         first_weights<some_scores>(args, j, c, s, p);
     } else {
@@ -445,6 +440,9 @@ ATTUNE_INLINE void rescore(const attune_args &args, const job &j, consumer &c, i
     rows_at keys = {row_of<element>(k, j.batch, j.head_kv, j.first_kv), k.stride[ATTUNE_STRIDE_SEQ], j.keys};
     static_max_rescore<dim_qk>(queries, keys, first_row(c), j.key - WALK(c.begins, c.blocks, i) * BLOCK_N,
                                c.thread % 32, s);
+#if PAIRED
+    take_pairs_again(args, j, c, first_row(c), j.key - WALK(c.begins, c.blocks, i) * BLOCK_N);
+#endif
     prepare<all_scores, true>(args, j, c, i, true, s);
 }
 
@@ -482,9 +480,9 @@ ATTUNE_INLINE void softmax_by_static_max(const attune_args &args, const job &j, 
     if (exact) {
         static_max_raise<all_scores>(c.rows, s, by, factor);
     }
-    static_max_exponentiate<0, scores_ahead>(c.rows, s, by, sum);
+    exponentiate<0, scores_ahead>(c, c.rows, s, by, sum);
     finish_values<(AHEAD < 4)>(c, values, p, o);
-    static_max_exponentiate<scores_ahead, all_scores>(rows_behind(c), s, by, sum);
+    exponentiate<scores_ahead, all_scores>(c, rows_behind(c), s, by, sum);
     rows_pack<all_scores>(s, p);
     if (exact) {
         rows_rescale<1>(o, factor);
@@ -514,9 +512,10 @@ ATTUNE_INLINE void run_tile(const attune_args &args, Shared &shared, const job &
                             weights &p, outputs &o)
 {
     held keys = c.tiles.next(), values = c.tiles.next();
-#if PAIRED
     begin_scores(args, j, c, i, s);
-#endif
+    if constexpr (PAIRS_AHEAD) {
+        take_pairs(c);
+    }
     await_tile(c, keys);
     await_order<PINGPONG>(c.group);
     multiply_keys(c, keys, s);
@@ -527,12 +526,13 @@ ATTUNE_INLINE void run_tile(const attune_args &args, Shared &shared, const job &
     clean_values(shared, j, c, values, i - 1);
     multiply_values(c, values, p, o, i > c.first + 1);
     pass_order<PINGPONG, GROUPS>(c.group);
-#if PAIRED
-    take_pairs(c);
-#endif
+    if constexpr (!PAIRS_AHEAD) {
+        take_pairs(c);
+    }
     await_scores<1>(s);
     leave_keys(c, keys, i);
-    prepare<all_scores>(args, j, c, i, CURVED && (sharp || i <= c.exact_until), s);
+    leave_pairs(c);
+    prepare<all_scores>(args, j, c, i, (CURVED || BIAS_LATE) && (sharp || i <= c.exact_until), s);
     if constexpr (sharp) {
         softmax_of_sharp_job(c, values, s, p, o);
     } else if constexpr (static_max) {

@@ -123,16 +123,6 @@ ATTUNE_INLINE void ptx_prefetch_global_l2(const void *global)
     asm volatile("prefetch.global.L2 [%0];" ::"l"(global));
 }
 
-/* 16 bytes that nobody writes while the kernel runs, past L1. */
-ATTUNE_INLINE uint4 ptx_ld_global_nc_v4_b32(const void *global)
-{
-    uint4 x;
-    asm volatile("ld.global.nc.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
-                 : "l"(global));
-    return x;
-}
-
 /* ---- Loads from and stores to shared memory ---- */
 
 ATTUNE_INLINE unsigned ptx_ld_shared_b32(unsigned shared)

@@ -21,8 +21,8 @@ constexpr unsigned chunk_q_bytes = BLOCK_M * 128, chunk_kv_bytes = BLOCK_N * 128
 constexpr unsigned tile_q_bytes = chunks_qk * chunk_q_bytes;
 constexpr unsigned tile_bytes = (chunks_qk > chunks_v ? chunks_qk : chunks_v) * chunk_kv_bytes; /* keys or values */
 
-/* Bias and mask: of each group PLACES tiles of its 64 rows, as its threads want them (wgmma_pairs.cuh). A bias in fp32
- * has no places: it would take four stages. */
+/* Bias and mask: of each group PLACES tiles of its 64 rows, as its threads want them, and of the mask as it comes
+ * (wgmma_pairs.cuh). A bias in fp32 has no places: it would take four stages. */
 #if ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK
 #define PAIRED 1
 #else
@@ -31,14 +31,16 @@ constexpr unsigned tile_bytes = (chunks_qk > chunks_v ? chunks_qk : chunks_v) * 
 #define BIAS_PLACED (ATTUNE_HAS_BIAS && ATTUNE_DTYPE_BIAS != 0)
 #define PLACED (BIAS_PLACED || ATTUNE_HAS_MASK)
 enum {
-    PLACES = BIAS_PLACED ? 2 : 4,
+    PLACES = 2,
     BIAS_PARTS = BLOCK_N / 8 % 8 == 0 ? BLOCK_N / 8 : BLOCK_N / 8 + 1, /* of a row, of 16 bytes */
+    MASK_PARTS = BLOCK_N / 16 | 1,
     BIAS_BYTES = BIAS_PLACED ? 64 * BIAS_PARTS * 16 : 0,
-    SEEN_LANES = (BLOCK_N / 16 + 1) / 2, /* lanes that read a row of the mask, two parts of 16 columns each */
-    SEEN_ROW_BYTES = SEEN_LANES * 4,
+    OCTETS = (BLOCK_N + 63) / 64,
+    SEEN_ROW_BYTES = OCTETS * 8,
     SEEN_BYTES = ATTUNE_HAS_MASK ? 64 * SEEN_ROW_BYTES : 0,
     PLACE_BYTES = BIAS_BYTES + SEEN_BYTES,
-    GROUP_PAIRS_BYTES = PLACES * PLACE_BYTES,
+    RAW_BYTES = ATTUNE_HAS_MASK ? 64 * MASK_PARTS * 16 : 0,
+    GROUP_PAIRS_BYTES = PLACES * (PLACE_BYTES + RAW_BYTES),
     PAIRS_BYTES = GROUPS * GROUP_PAIRS_BYTES
 };
 
@@ -91,8 +93,8 @@ static_assert(dim_qk % 8 == 0 && dim_v % 8 == 0 && ATTUNE_ALIGN % 16 == 0, "what
 
 /* Registers of a thread: together what the launch has given. */
 constexpr bool irregular = ATTUNE_HAS_VARLEN || ATTUNE_HAS_SEQUSED || WINDOWED || PAIRED; /* for the producer */
-constexpr int producer_registers = GROUPS == 3 ? 32 : ATTUNE_HAS_MASK ? 56 : irregular ? 40 : 24;
-constexpr int consumer_registers = GROUPS == 3 ? 160 : ATTUNE_HAS_MASK ? 224 : irregular ? 232 : 240;
+constexpr int producer_registers = GROUPS == 3 ? 32 : irregular ? 40 : 24;
+constexpr int consumer_registers = GROUPS == 3 ? 160 : irregular ? 232 : 240;
 
 ATTUNE_INLINE unsigned address(const unsigned long long &barrier)
 {

@@ -20,10 +20,13 @@ enum {
     SCORES_AT_ONCE = (ATTUNE_HAS_SOFTCAP && (ATTUNE_HAS_ALIBI || PAIRED)) || !static_max,
     SHIFTED = ATTUNE_HAS_ALIBI && static_max,
     CURVED = ATTUNE_HAS_SOFTCAP && !SCORES_AT_ONCE,
-    /* Products are added to the bias, which their sums begin with, and to -inf where the mask hides besides: read
-     * before the group's turn, where it waits anyway, into registers that wait for the products. A mask alone, which is
-     * here later, is read behind the turn; and what a softcap bends comes first. */
-    PAIRS_FIRST = ATTUNE_HAS_BIAS && !ATTUNE_HAS_SOFTCAP
+    /* Tiles without a maximum take in their bias among the exponentials. NOTE: a mask there costs more than before
+     * them, and hides NaN of the bias besides; with a softcap registers are too few. */
+    BIAS_LATE = BIAS_PLACED && !ATTUNE_HAS_MASK && !ATTUNE_HAS_SOFTCAP && static_max,
+    /* A bias is read before the group's turn, where it waits anyway; a mask, which is here later, behind it. */
+    PAIRS_AHEAD = BIAS_PLACED && !ATTUNE_HAS_MASK,
+    /* One of fp32 is read from memory, into the sums that products begin with; with a softcap behind them. */
+    BIAS_FIRST = ATTUNE_HAS_BIAS && !BIAS_PLACED && !ATTUNE_HAS_SOFTCAP
 };
 
 struct consumer {
@@ -53,9 +56,10 @@ struct consumer {
 #endif
 #if PAIRED
     ring<PLACES> places;
-    held place;                             /* of this tile's bias and mask */
-    float of_bias;                          /* what a bias is multiplied by, to be added to products */
-    unsigned seen[2][(SEEN_LANES + 3) / 4]; /* of row r: bits of the lane's columns (wgmma_mask.cuh) */
+    held place;                 /* of this tile's bias and mask */
+    unsigned bias[steps_kv][4]; /* of the tile: of two scores in a register, as they lie */
+    float of_bias;              /* what it is multiplied by, to be added to products */
+    unsigned seen[2][OCTETS];   /* of row r and 64 columns: a bit for each eight of the first, and of the next */
     unsigned all_seen;
 #endif
 };
@@ -168,8 +172,7 @@ ATTUNE_INLINE void multiply_keys(const consumer &c, held tile, scores &s)
     ptx_wgmma_fence();
 #pragma unroll
     for (int i = 0; i < steps_qk; ++i) {
-        wgmma_shape<BLOCK_N>::ss<0>(s, q + wgmma_step_k<BLOCK_M>(i), k + wgmma_step_k<BLOCK_N>(i),
-                                    PAIRS_FIRST || i > 0);
+        wgmma_shape<BLOCK_N>::ss<0>(s, q + wgmma_step_k<BLOCK_M>(i), k + wgmma_step_k<BLOCK_N>(i), BIAS_FIRST || i > 0);
     }
     ptx_wgmma_commit_group();
 }

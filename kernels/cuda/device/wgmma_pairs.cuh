@@ -1,16 +1,17 @@
 /* Bias and mask of the wgmma kernel, which belong to pairs of a query and a key. Their strides are the call's, so no
- * tensor map brings them: for each consumer group a warp of the producer's group brings the group's 64 rows of each
- * tile into places of the group's own, up to PLACES tiles ahead.
+ * tensor map brings them: for each consumer group a warp of the producer's group copies the group's 64 rows of each
+ * tile into places of the group's own, PLACES tiles ahead, rows of whole 16-byte parts by cp.async where addresses
+ * allow it.
  *
- * A bias of 16 bits is copied as it is, by cp.async where rows are of whole 16-byte parts: these lie swizzled, or rows
- * padded, and ldmatrix gives each thread its scores' pairs. One of fp32 is read from memory by those who need it. Of
- * the mask bits are made (wgmma_mask.cuh). */
+ * The bias lies as it comes, 16-byte parts swizzled or rows padded, and ldmatrix gives each thread its scores' pairs.
+ * Of the mask the copying warp makes bits: of 64 columns of a row eight bytes, byte p of columns p, 8 + p, 16 + p, ...,
+ * so that a thread reads two bytes at once, and says whether all are 1. Consumers read both before they wait for the
+ * tile's scores. */
 #ifndef DEVICE_WGMMA_PAIRS_CUH
 #define DEVICE_WGMMA_PAIRS_CUH
 
 #include "device/pair_rows.cuh"
 #include "device/wgmma_consumer.cuh"
-#include "device/wgmma_mask.cuh"
 
 #if PAIRED
 
@@ -29,9 +30,20 @@ ATTUNE_INLINE pair_rows<T> pair_rows_of(const attune_args &args, const attune_te
     return {row_of<const T>(from, j.sequence, j.head, 0), from.stride[ATTUNE_STRIDE_SEQ], j.rows, (int)args.seqlen_kv};
 }
 
+ATTUNE_INLINE unsigned bits_of(unsigned char x)
+{
+    return x;
+}
+
 ATTUNE_INLINE unsigned bits_of(element_bias x)
 {
     return reinterpret_cast<const unsigned short &>(x);
+}
+
+/* Whether rows are of whole 16-byte parts. */
+template <class T> ATTUNE_INLINE bool has_parts(const pair_rows<T> &from)
+{
+    return ((reinterpret_cast<attune_u64>(from.first) | (attune_u64)from.stride * sizeof(T)) & 15) == 0;
 }
 
 /* Copies 64 rows from `row` on, columns `key` and on, all of which exist. NOTE: one warp has some 2,000 cycles for a
@@ -95,6 +107,61 @@ ATTUNE_INLINE bool copy_group(unsigned to, const pair_rows<T> &from, int row, in
         ptx_st_shared_b32(to + pair_part<parts>(at, column / OF_PART) * 16 + column % OF_PART * sizeof(T), word);
     }
     return false;
+}
+
+/* Tells L2 of rows that are to be copied later. NOTE: the mask has one place as it comes, and what comes from memory
+ * would take longer than a tile. */
+template <class T> ATTUNE_INLINE void announce_group(const pair_rows<T> &from, int row, int key, int lane)
+{
+    if (key >= 0 && key < from.end) {
+#pragma unroll
+        for (int i = 0; i < 64; i += 32) {
+            if (row + i + lane < from.end_row) {
+                ptx_prefetch_global_l2(from.first + (row + i + lane) * from.stride + key);
+            }
+        }
+    }
+}
+
+/* Bit 7 of each byte that is not 0. */
+ATTUNE_INLINE unsigned nonzero_bytes(unsigned x)
+{
+    return (((x & 0x7f7f7f7f) + 0x7f7f7f7f) | x) & 0x80808080;
+}
+
+/* The mask's bits of a tile that lies at `from` as it came, and whether all are 1. Returns whether it has bytes that
+ * are neither 0 nor 1: then its bits are not true unless `any_byte`. NOTE: 64 columns at a time, for want of registers.
+ * The masks of most have bytes of 0 and 1, whose sums, shifted, are their bits: a quarter of the instructions. */
+template <bool any_byte> ATTUNE_INLINE bool pack_group(unsigned to, unsigned all_seen, unsigned from, int lane)
+{
+    unsigned all = 0xffffffff, others = 0;
+#pragma unroll 1
+    for (int i = lane; i < 64 * OCTETS; i += 32) {
+        const int row = i % 64, first = i / 64 * 4;
+        unsigned bits[2] = {0, 0}, none = 0xffffffff; /* of columns 0 ... 3 and 4 ... 7: a bit for each eight */
+#pragma unroll
+        for (int p = 0; p < 4; ++p) {
+            if (BLOCK_N % 64 == 0 || first + p < BLOCK_N / 16) {
+                const uint4 x = ptx_ld_shared_v4_b32(from + pair_part<MASK_PARTS>(row, first + p) * 16);
+                if constexpr (any_byte) {
+                    bits[0] |= nonzero_bytes(x.x) >> (7 - p * 2) | nonzero_bytes(x.z) >> (6 - p * 2);
+                    bits[1] |= nonzero_bytes(x.y) >> (7 - p * 2) | nonzero_bytes(x.w) >> (6 - p * 2);
+                } else {
+                    bits[0] += (x.z * 2 + x.x) << p * 2;
+                    bits[1] += (x.w * 2 + x.y) << p * 2;
+                    others |= x.x | x.y | x.z | x.w;
+                }
+                none &= ~(0x03030303u << p * 2);
+            }
+        }
+        all &= (bits[0] & bits[1]) | none;
+        ptx_st_shared_v2_b32(to + row * SEEN_ROW_BYTES + i / 64 * 8, bits[0], bits[1]);
+    }
+    const bool whole = __all_sync(0xffffffff, all == 0xffffffff);
+    if (lane == 0) {
+        ptx_st_shared_b32(all_seen, whole);
+    }
+    return __any_sync(0xffffffff, (others & 0xfefefefe) != 0);
 }
 
 #if PLACED
@@ -162,31 +229,43 @@ ATTUNE_INLINE void produce_bias(const attune_args &args, const Shared &shared, u
 #endif
 
 #if ATTUNE_HAS_MASK
-/* What one warp does for its group. */
+/* What one warp does for its group. NOTE: the mask is copied two tiles ahead, but not into the next job, whose queries
+ * may wait for this one's last tile. */
 ATTUNE_INLINE void produce_mask(const attune_args &args, const Shared &shared, unsigned base, int group, int lane)
 {
+    const unsigned raw = base + smem_pairs + group * GROUP_PAIRS_BYTES + PLACES * PLACE_BYTES;
     ring<PLACES> places;
-    mask_packer packer = {};
+    bool any_byte = false; /* some byte so far was neither 0 nor 1 */
     each_known_job<1>(shared, base, group, [&](const job &j) {
         const auto mask = pair_rows_of<unsigned char>(args, args.tensor[ATTUNE_MASK], j);
         const int row = j.row + group * 64;
-        const mask_reader reader = reader_of(mask, row, lane);
-        if (is_whole(mask, row, key_of_tile(j, 0))) {
-            begin_mask(reader, key_of_tile(j, 0), lane, packer);
+        const auto copy = [&](int i) {
+            if (i < j.blocks) {
+                (void)copy_group<MASK_PARTS>(raw + i % PLACES * RAW_BYTES, mask, row, key_of_tile(j, i), lane);
+                announce_group(mask, row, key_of_tile(j, i + 2), lane);
+            }
+            ptx_cp_async_commit_group();
+        };
+#pragma unroll 1
+        for (int i = 0; i < PLACES; ++i) {
+            copy(i);
         }
 #pragma unroll 1
         for (int i = 0; i < j.blocks; ++i) {
-            const int key = key_of_tile(j, i), next = i + 1 < j.blocks ? key_of_tile(j, i + 1) : key;
             const held place = places.next();
             const int number = place_number(group, place);
-            const unsigned to = place_at(base, group, place) + BIAS_BYTES;
-            announce_mask(mask, row, i + 2 < j.blocks ? key_of_tile(j, i + 2) : -1, lane);
             barrier_wait(base + smem_empty_pairs + number * 8, place.parity ^ 1);
-            const unsigned whole = pack_tile(mask, reader, row, key, next, to, lane, packer);
-            if (lane == 0) {
-                ptx_st_shared_b32(base + smem_all_seen + number * 4, whole);
+            ptx_cp_async_wait_group<PLACES - 1>();
+            __syncwarp();
+            const unsigned to = place_at(base, group, place) + BIAS_BYTES, from = raw + i % PLACES * RAW_BYTES;
+            const unsigned all_seen = base + smem_all_seen + number * 4;
+            any_byte = any_byte || pack_group<false>(to, all_seen, from, lane);
+            if (any_byte) {
+                pack_group<true>(to, all_seen, from, lane);
             }
             ptx_mbarrier_arrive(base + smem_full_pairs + number * 8);
+            __syncwarp();
+            copy(i + PLACES);
         }
     });
 }
@@ -216,123 +295,153 @@ ATTUNE_INLINE void produce_pairs(const attune_args &args, const Shared &shared)
 
 /* ---- A consumer's part of them ---- */
 
+#if PLACED
 /* Until the next tile's are here. */
 ATTUNE_INLINE void await_pairs(consumer &c)
 {
-#if PLACED
     c.place = c.places.next();
     barrier_wait(c.base + smem_full_pairs + place_number(c.group, c.place) * 8, c.place.parity);
-#endif
 }
 
 /* NOTE: each warp for itself, once all its lanes have seen that they were here. */
 ATTUNE_INLINE void leave_pairs(const consumer &c)
 {
-#if PLACED
     __syncwarp();
     if (c.thread % 32 == 0) {
         ptx_mbarrier_arrive(c.base + smem_empty_pairs + place_number(c.group, c.place) * 8);
     }
+}
+
+/* The next tile's, to registers. */
+ATTUNE_INLINE void take_pairs(consumer &c)
+{
+    await_pairs(c);
+    const unsigned at = place_at(c.base, c.group, c.place);
+    const int lane = c.thread % 32, first = c.thread / 32 * 16;
+    if constexpr (BIAS_PLACED) {
+#pragma unroll
+        for (int i = 0; i < steps_kv; ++i) {
+            ptx_ldmatrix_x4(c.bias[i], at + pair_part<BIAS_PARTS>(first + lane % 16, i * 2 + lane / 16) * 16);
+        }
+    }
+    if constexpr (ATTUNE_HAS_MASK) {
+        const unsigned bits = at + BIAS_BYTES + (first + lane / 4) * SEEN_ROW_BYTES + lane % 4 * 2;
+#pragma unroll
+        for (int i = 0; i < OCTETS * 2; ++i) {
+            c.seen[i / OCTETS][i % OCTETS] =
+                ptx_ld_shared_u16(bits + i / OCTETS * (8 * SEEN_ROW_BYTES) + i % OCTETS * 8);
+        }
+        c.all_seen = ptx_ld_shared_b32(c.base + smem_all_seen + place_number(c.group, c.place) * 4);
+    }
+}
+
 #endif
-}
 
-/* What the mask shows of the tile, to registers. */
-ATTUNE_INLINE void take_mask(consumer &c)
+/* The same of a tile whose place may have been given back, from memory; `row` is the lane's first, in the tile. */
+ATTUNE_INLINE void take_pairs_again(const attune_args &args, const job &j, consumer &c, int row, int key)
 {
-#if ATTUNE_HAS_MASK
-    const int row = c.thread / 32 * 16 + c.thread % 32 / 4;
-    const unsigned at = place_at(c.base, c.group, c.place) + BIAS_BYTES + row * SEEN_ROW_BYTES;
-    take_seen(at, c.thread % 4, c.seen[0]);
-    take_seen(at + 8 * SEEN_ROW_BYTES, c.thread % 4, c.seen[1]);
-    c.all_seen = ptx_ld_shared_b32(c.base + smem_all_seen + place_number(c.group, c.place) * 4);
-#endif
+    const int column = key + c.thread % 4 * 2;
+    if constexpr (BIAS_PLACED) {
+        const pair_rows<element_bias> bias = pair_rows_of<element_bias>(args, args.tensor[ATTUNE_BIAS], j);
+#pragma unroll
+        for (int i = 0; i < BLOCK_N / 4; ++i) {
+            const int of_row = j.row + row + i % 2 * 8, at = column + i / 2 * 8;
+            const element_bias *from = bias.first + of_row * bias.stride + at;
+            unsigned two[2] = {0, 0};
+#pragma unroll
+            for (int e = 0; e < 2; ++e) {
+                if (of_row < bias.end_row && at + e < bias.end) {
+                    two[e] = reinterpret_cast<const unsigned short &>(from[e]);
+                }
+            }
+            c.bias[i / 4][i % 4] = two[1] << 16 | two[0];
+        }
+    }
+    if constexpr (ATTUNE_HAS_MASK) {
+        const pair_rows<unsigned char> mask = pair_rows_of<unsigned char>(args, args.tensor[ATTUNE_MASK], j);
+        c.all_seen = 0;
+#pragma unroll
+        for (int i = 0; i < OCTETS * 2; ++i) {
+            const int of_row = j.row + row + i / OCTETS * 8;
+            unsigned bits = 0;
+#pragma unroll 1
+            for (int bit = 0; bit < 16; ++bit) {
+                const int at = column + i % OCTETS * 64 + bit % 8 * 8 + bit / 8;
+                const bool seen = of_row < mask.end_row && at < mask.end && mask.first[of_row * mask.stride + at] != 0;
+                bits |= (unsigned)seen << bit;
+            }
+            c.seen[i / OCTETS][i % OCTETS] = bits;
+        }
+    }
 }
 
-/* Scores take in a bias, or, not being there yet, begin with it. */
-template <bool begins> ATTUNE_INLINE void take_in(const consumer &c, float bias, float &s)
-{
-    s = begins ? bias * c.of_bias : fmaf(bias, c.of_bias, s);
-}
-
-#if BIAS_PLACED /* NOTE: of another type the compiler is lost, though nobody asks */
-ATTUNE_INLINE float bias_in_half(unsigned two, int which)
-{
-    return to_float(element_bias{(unsigned short)(two >> which * 16)});
-}
-#endif
-
-/* The bias of a tile from memory: of fp32, or, of a tile whose place may have been given back, any; `row` is the
- * lane's first in the sequence, `key` the tile's first. */
-template <int count, bool begins>
-ATTUNE_INLINE void take_bias_from_memory(const attune_args &args, const job &j, const consumer &c, int row, int key,
-                                         scores &s)
-{
-    each_two<count>(pair_rows_of<element_bias>(args, args.tensor[ATTUNE_BIAS], j), row, key, c.thread % 32,
-                    [&](int i, element_bias x, element_bias y) {
-                        take_in<begins>(c, to_float(x), s[i]);
-                        take_in<begins>(c, to_float(y), s[i + 1]);
-                    });
-}
-
-/* The bias of the tile at hand. */
+/* A bias of fp32 from memory: products begin with it, or take it in. `row` is the lane's first in the sequence, `key`
+ * the tile's first. */
 template <int count, bool begins>
 ATTUNE_INLINE void take_bias(const attune_args &args, const job &j, const consumer &c, int row, int key, scores &s)
 {
-#if BIAS_PLACED
-    const unsigned at = place_at(c.base, c.group, c.place);
-    const int lane = c.thread % 32, first = c.thread / 32 * 16;
-#pragma unroll
-    for (int i = 0; i < count / 8; ++i) {
-        unsigned two[4];
-        ptx_ldmatrix_x4(two, at + pair_part<BIAS_PARTS>(first + lane % 16, i * 2 + lane / 16) * 16);
-#pragma unroll
-        for (int n = 0; n < 8; ++n) {
-            take_in<begins>(c, bias_in_half(two[n / 2], n % 2), s[i * 8 + n]);
-        }
-    }
-#elif ATTUNE_HAS_BIAS
-    take_bias_from_memory<count, begins>(args, j, c, row, key, s);
-#endif
+    each_two<count>(pair_rows_of<element_bias>(args, args.tensor[ATTUNE_BIAS], j), row, key, c.thread % 32,
+                    [&](int i, element_bias x, element_bias y) {
+                        s[i] = begins ? to_float(x) * c.of_bias : fmaf(to_float(x), c.of_bias, s[i]);
+                        s[i + 1] = begins ? to_float(y) * c.of_bias : fmaf(to_float(y), c.of_bias, s[i + 1]);
+                    });
 }
 
-/* Scores that the mask hides. */
-template <int count> ATTUNE_INLINE void hide_unseen(const consumer &c, float hidden, scores &s)
+#if BIAS_PLACED /* NOTE: of another type the compiler is lost, though nobody asks */
+ATTUNE_INLINE float bias_of(const consumer &c, int i)
 {
+    return to_float(element_bias{(unsigned short)(c.bias[i / 8][i / 2 % 4] >> i % 2 * 16)});
+}
+
+#endif
+
+/* Products take in the bias, and what the mask hides becomes `hidden`. */
+template <int count> ATTUNE_INLINE void add_pairs(const consumer &c, float hidden, scores &s)
+{
+#if BIAS_PLACED
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+        s[i] = fmaf(bias_of(c, i), c.of_bias, s[i]);
+    }
+#endif
     if constexpr (ATTUNE_HAS_MASK) {
         if (c.all_seen == 0) {
-            hide_by_bits<count>(c.seen, hidden, s);
+#pragma unroll
+            for (int n = 0; n < OCTETS * 32; ++n) { /* NOTE: a word's bits in turn: one instruction makes predicates */
+                const int word = n / 16, i = word / 2 * 32 + n % 8 * 4 + word % 2 * 2 + n / 8 % 2;
+                if (i < count) {
+                    s[i] = c.seen[word % 2][word / 2] >> (n % 16) & 1 ? s[i] : hidden;
+                }
+            }
         }
     }
 }
 
-/* What the products of a tile begin with, where that is not 0. */
-ATTUNE_INLINE void begin_with_pairs(const attune_args &args, const job &j, consumer &c, int row, int key, scores &s)
+#if BIAS_PLACED
+/* A tile that has taken in its bias: none is left. */
+ATTUNE_INLINE void forget_bias(consumer &c)
 {
-    if constexpr (PAIRS_FIRST) {
-        await_pairs(c);
-        take_mask(c);
-        take_bias<BLOCK_N / 2, true>(args, j, c, row, key, s);
-        leave_pairs(c);
-        hide_unseen<BLOCK_N / 2>(c, negative_infinity(), s);
+#pragma unroll
+    for (int i = 0; i < BLOCK_N / 4; ++i) {
+        c.bias[i / 4][i % 4] = 0;
     }
 }
 
-/* Bias and mask of a tile from memory, its place being gone. */
-template <int count>
-ATTUNE_INLINE void take_pairs_again(const attune_args &args, const job &j, consumer &c, int row, int key, float hidden,
-                                    scores &s)
+/* static_max_exponentiate of products that are yet to take in their bias. NOTE: in the shadow of the exponentials;
+ * before them, on the other side of a branch, it would be waited for. */
+template <int first, int end, class scaling>
+ATTUNE_INLINE void exponentiate_biased(const consumer &c, const row_pair &rows, scores &s, const scaling &by,
+                                       float (&sum)[2][2])
 {
-    if constexpr (ATTUNE_HAS_BIAS) {
-        take_bias_from_memory<count, false>(args, j, c, row, key, s);
-    }
-    if constexpr (ATTUNE_HAS_MASK) {
-        each_two<count>(pair_rows_of<unsigned char>(args, args.tensor[ATTUNE_MASK], j), row, key, c.thread % 32,
-                        [&](int i, unsigned char x, unsigned char y) {
-                            s[i] = x != 0 ? s[i] : hidden;
-                            s[i + 1] = y != 0 ? s[i + 1] : hidden;
-                        });
+#pragma unroll
+    for (int i = first; i < end; ++i) {
+        float product = fmaf(bias_of(c, i), c.of_bias, s[i]);
+        s[i] = ptx_ex2_approx_ftz_f32(score_above(by, product, rows.maximum[i / 2 % 2], i / 2 % 2));
+        sum[i / 2 % 2][i % 2] += s[i];
     }
 }
+
+#endif
 
 #endif
 #endif

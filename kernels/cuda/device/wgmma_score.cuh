@@ -5,6 +5,20 @@
 #include "device/static_max.cuh"
 #include "device/wgmma_pairs.cuh"
 
+#if !PLACED /* nothing is brought */
+ATTUNE_INLINE void await_pairs(consumer &)
+{
+}
+
+ATTUNE_INLINE void take_pairs(consumer &)
+{
+}
+
+ATTUNE_INLINE void leave_pairs(const consumer &)
+{
+}
+#endif
+
 /* The first of the lane's two rows, within the tile of queries; the other is 8 below. */
 ATTUNE_INLINE int first_row(const consumer &c)
 {
@@ -105,28 +119,35 @@ template <int count> ATTUNE_INLINE void place(consumer &c, int key, scores &s)
 }
 #endif
 
-#if PAIRED
 /* What the products of the tile that the group takes i-th begin with. */
 ATTUNE_INLINE void begin_scores(const attune_args &args, const job &j, consumer &c, int i, scores &s)
 {
-    begin_with_pairs(args, j, c, j.row + first_row(c), j.key - WALK(c.begins, c.blocks, i) * BLOCK_N, s);
+#if PAIRED
+    if constexpr (BIAS_FIRST) {
+        take_bias<all_scores, true>(args, j, c, j.row + first_row(c), j.key - WALK(c.begins, c.blocks, i) * BLOCK_N, s);
+    }
+#endif
 }
 
-/* Bias and mask that products do not begin with: until they are here, and what the mask shows. */
-ATTUNE_INLINE void take_pairs(consumer &c)
+#if PAIRED
+/* Bias and mask; at once, or the bias left to the exponentials. NOTE: keys that are hidden may have a bias of NaN,
+ * which is then not to be added behind. */
+template <int count> ATTUNE_INLINE void take_in_pairs(consumer &c, bool at_once, scores &s)
 {
-    if constexpr (!PAIRS_FIRST) {
-        await_pairs(c);
-        take_mask(c);
-        if constexpr (!ATTUNE_HAS_BIAS) {
-            leave_pairs(c);
+    if (!BIAS_LATE || at_once) {
+        add_pairs<count>(c, hidden_score(), s);
+#if BIAS_PLACED
+        if constexpr (BIAS_LATE) {
+            forget_bias(c);
         }
+#endif
     }
 }
 #endif
 
 /* Scores of the tile that the group takes i-th as the softmax wants them: capped, placed, hidden where that is so.
- * `exact`: with a softcap, not by a curve. `again`: products from memory, which have begun with nothing. */
+ * `exact`: with a softcap, not by a curve; with a bias, all of it. `again`: products from memory, which have begun with
+ * nothing. */
 template <int count, bool again = false>
 ATTUNE_INLINE void prepare(const attune_args &args, const job &j, consumer &c, int i, bool exact, scores &s)
 {
@@ -142,20 +163,29 @@ ATTUNE_INLINE void prepare(const attune_args &args, const job &j, consumer &c, i
     place<count>(c, j.key - number * BLOCK_N, s);
 #endif
 #if PAIRED
-    const int row = j.row + first_row(c), key = j.key - number * BLOCK_N;
-    if constexpr (again) {
-        take_pairs_again<count>(args, j, c, row, key, hidden_score(), s);
-    } else if constexpr (!PAIRS_FIRST) {
-        if constexpr (ATTUNE_HAS_BIAS) {
-            take_bias<count, false>(args, j, c, row, key, s);
-            leave_pairs(c);
-        }
-        hide_unseen<count>(c, hidden_score(), s);
+    if constexpr (ATTUNE_HAS_BIAS && !BIAS_PLACED && (again || !BIAS_FIRST)) {
+        take_bias<count, false>(args, j, c, j.row + first_row(c), j.key - number * BLOCK_N, s);
     }
+    take_in_pairs<count>(c, exact || number < c.right_edge || (begins_move && number >= c.left_edge), s);
 #endif
     if (number < c.right_edge || (begins_move && number >= c.left_edge)) {
         hide<count>(j, c, j.key - number * BLOCK_N, s);
     }
+}
+
+/* Scores first ... end - 1 become weights, having taken in a bias that is left. */
+template <int first, int end, class scaling>
+ATTUNE_INLINE void exponentiate(const consumer &c, const row_pair &rows, scores &s, scaling &by, float (&sum)[2][2])
+{
+#if BIAS_PLACED
+    if constexpr (BIAS_LATE) {
+        exponentiate_biased<first, end>(c, rows, s, by, sum);
+    } else {
+        static_max_exponentiate<first, end>(rows, s, by, sum);
+    }
+#else
+    static_max_exponentiate<first, end>(rows, s, by, sum);
+#endif
 }
 
 #if ATTUNE_HAS_SOFTCAP

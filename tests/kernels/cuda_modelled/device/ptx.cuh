@@ -90,11 +90,6 @@ ATTUNE_INLINE void ptx_prefetch_global_l2(const void *)
 {
 }
 
-ATTUNE_INLINE uint4 ptx_ld_global_nc_v4_b32(const void *global)
-{
-    return *static_cast<const uint4 *>(global);
-}
-
 ATTUNE_INLINE unsigned ptx_ld_shared_b32(unsigned shared)
 {
     return *static_cast<const unsigned *>(model_shared(shared, 4));
