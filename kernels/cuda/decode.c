@@ -3,10 +3,10 @@
 
 enum { ROWS, WARPS, TILE, TILES, STAGES, CLUSTER, PARTS, PIECES, BLOCKS, PARAMS };
 
-static const int32_t rows_values[] = {1, 2, 4, 8, 16, 32};
+static const int32_t rows_values[] = {1, 2, 4, 8, 16, 32, 64};
 static const int32_t warps_values[] = {4, 8};
 static const int32_t tile_values[] = {16, 32};
-static const int32_t tiles_values[] = {2, 4, 8};
+static const int32_t tiles_values[] = {2, 4, 8, 16};
 static const int32_t stages_values[] = {1, 2, 3, 4};
 static const int32_t cluster_values[] = {0, 2, 4, 8};           /* 0: none */
 static const int32_t parts_values[] = {0, 2, 4};                /* of a span, for blocks of a cluster; 0: whole */
@@ -25,7 +25,7 @@ static const attune_param params[PARAMS] = {
     [BLOCKS] = {"BLOCKS", blocks_values, AT_COUNT(blocks_values), 0},
 };
 
-enum { LINE = 128, DIM_STEP = 8, DIM_LEAST = 32, DIM_MOST = 256, ROWS_MOST = 32, GROUP = 8 };
+enum { LINE = 128, DIM_STEP = 8, DIM_LEAST = 32, DIM_MOST = 256, ROWS_MOST = 64, GROUP = 8 };
 
 /* Limits: of lengths that a block sums up in shared memory; of spans, whose number times that of a multiprocessor
  * keeps to 32 bits; of rows, beyond which keys would be read ever again. */
@@ -55,7 +55,7 @@ static int32_t threads_of(const attune_config *config)
 /* Warps, or pairs of them that share tiles. */
 static int32_t teams_of(const attune_config *config)
 {
-    return config->value[WARPS] / (config->value[ROWS] > 16 ? 2 : 1);
+    return config->value[WARPS] / (config->value[ROWS] > 32 ? 4 : config->value[ROWS] > 16 ? 2 : 1);
 }
 
 static int32_t span_of(const attune_config *config)
@@ -85,6 +85,19 @@ static bool lengths_differ(const attune_problem *problem)
 static int32_t sums_of(const attune_problem *problem)
 {
     return lengths_differ(problem) ? ((int32_t)problem->batch + 1) * 4 : 0;
+}
+
+/* Whether clusters have jobs where lengths turn out to be about even, and blocks equal shares where not; the source
+ * has both then, of a single sequence too. */
+static bool may_mix(const attune_problem *problem, const attune_config *config)
+{
+    return config->value[CLUSTER] > 0 && config->value[PARTS] <= 1 && lengths_differ(problem);
+}
+
+/* Whether there is a second launch. */
+static bool joins(const attune_problem *problem, const attune_config *config)
+{
+    return config->value[CLUSTER] == 0 ? config->value[PIECES] != 1 : may_mix(problem, config) && problem->batch > 1;
 }
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -125,10 +138,13 @@ static int32_t smem_of(const attune_problem *problem, const attune_config *confi
     const bool sent = config->value[PARTS] > 1; /* by warps, and not joined before */
     const int32_t joined =
         (sent ? 1 : teams * rows) * (staged * slice_of(problem, config) + 4) * 4 + (sent ? 1 : teams) * rows * 8;
-    const int32_t kept = (config->value[CLUSTER] > 0 ? 1 : 2 * (2 * slices + 2)) * threads_of(config) * 4;
+    const bool alone = config->value[CLUSTER] == 0 || may_mix(problem, config);
+    const int32_t kept = (alone ? 2 * (2 * slices + 2) : 1) * threads_of(config) * 4;
     const int32_t barriers = teams * config->value[STAGES] * 8 + 8 + config->value[WARPS] * 4;
-    const int64_t more = config->value[CLUSTER] > 0 ? letters_of(problem, config) : sums_of(problem);
-    const int64_t all = (ring + queries + joined + kept + barriers + 1023) / 1024 * 1024 + more;
+    const int32_t entries = problem->page_size > 0 ? config->value[STAGES] * config->value[WARPS] * 64 * 4 : teams * 4;
+    const int64_t letters = config->value[CLUSTER] > 0 ? letters_of(problem, config) : 0;
+    const int64_t more = letters + (alone ? (sums_of(problem) + 15) / 16 * 16 : 0);
+    const int64_t all = (ring + queries + joined + kept + barriers + entries + 1023) / 1024 * 1024 + more;
     return all < INT32_MAX ? (int32_t)all : INT32_MAX;
 }
 
@@ -177,6 +193,14 @@ static int64_t units_of(const attune_problem *problem, const attune_config *conf
     return jobs_of(problem, config) * spans_of(problem, config);
 }
 
+/* Blocks that have pieces of jobs, or equal shares, of clusters too where these do not have a job each. */
+static int64_t blocks_of(const attune_problem *problem, const attune_target *target, const attune_config *config)
+{
+    const int32_t cluster = config->value[CLUSTER] > 0 ? config->value[CLUSTER] : 1;
+    return config->value[PIECES] > 0 ? jobs_of(problem, config) * config->value[PIECES]
+                                     : target->sm_count / cluster * cluster;
+}
+
 /* Records of a block: of each of its units that begin no job, and two of one that it begins; or of a piece's groups, of
  * which a job may have one more where it begins late. */
 static int64_t records_of(const attune_problem *problem, const attune_target *target, const attune_config *config)
@@ -184,7 +208,8 @@ static int64_t records_of(const attune_problem *problem, const attune_target *ta
     if (config->value[PIECES] > 0) {
         return ceil_div(ceil_div(spans_of(problem, config), GROUP) + 1, config->value[PIECES]);
     }
-    const int64_t units = ceil_div(units_of(problem, config), target->sm_count), spans = spans_of(problem, config);
+    const int64_t units = ceil_div(units_of(problem, config), blocks_of(problem, target, config));
+    const int64_t spans = spans_of(problem, config);
     return (units < spans ? units : spans) + 2;
 }
 
@@ -195,12 +220,20 @@ static int64_t record_bytes(const attune_problem *problem, const attune_config *
 
 /* Where kernels with whole tiles of queries take the problem, too: with keys few or rows many they are faster, unless
  * their tiles leave most multiprocessors idle (docs/decode.md). */
-enum { KEYS_LEAST = 1024, ROWS_SLOWER = 128 };
+enum { KEYS_LEAST = 1024, ROWS_ANY = 32, ROWS_SLOWER = 128 };
+
+static int32_t rows_suited(const attune_problem *problem, const attune_target *target)
+{
+    const int64_t group = problem->heads_q / problem->heads_kv, tiles = ceil_div(problem->seqlen_q, 128) * group;
+    const int64_t rows = tiles * 3 / 5 * 32; /* five tiles of theirs take as long as three times 32 rows */
+    const bool few = 2 * problem->batch * problem->heads_q <= target->sm_count;
+    const int64_t least = few ? ROWS_SLOWER : ROWS_ANY;
+    return (int32_t)(rows > PACKED_MOST ? PACKED_MOST : rows > least ? rows : least);
+}
 
 static bool suits(const attune_problem *problem, const attune_target *target, int64_t rows, attune_reason *reason)
 {
-    const bool few = 2 * problem->batch * problem->heads_q <= target->sm_count;
-    const int32_t most = few ? ROWS_SLOWER : ROWS_MOST;
+    const int32_t most = rows_suited(problem, target);
     if (problem->seqlen_kv < KEYS_LEAST) {
         return attune_refuse(reason, "seqlen_kv %lld: at least %d in one piece", (long long)problem->seqlen_kv,
                              KEYS_LEAST);
@@ -231,11 +264,11 @@ static bool valid_cluster(const attune_problem *problem, const attune_target *ta
                           attune_reason *reason)
 {
     const int64_t jobs = jobs_of(problem, config);
-    if (problem->batch > 1 && lengths_differ(problem)) {
-        return attune_refuse(reason, "CLUSTER %d: lengths differ, and batch is %lld", config->value[CLUSTER],
-                             (long long)problem->batch);
-    }
     const int64_t parts = config->value[PARTS], blocks = spans_of(problem, config) * parts;
+    if (problem->batch > 1 && lengths_differ(problem) && (problem->varlen || parts > 1)) {
+        return attune_refuse(reason, "CLUSTER %d, PARTS %lld: lengths differ, and batch is %lld",
+                             config->value[CLUSTER], (long long)parts, (long long)problem->batch);
+    }
     if (parts > 1 && (blocks != config->value[CLUSTER] || config->value[ROWS] > 16 ||
                       config->value[STAGES] != config->value[TILES])) {
         return attune_refuse(reason, "PARTS %lld: CLUSTER %lld, STAGES %d and at most 16 ROWS are needed",
@@ -249,7 +282,7 @@ static bool valid_cluster(const attune_problem *problem, const attune_target *ta
 static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
                   attune_reason *reason)
 {
-    if (slice_of(problem, config) < columns_of(problem->head_dim_v) && slice_of(problem, config) % 16 != 0) {
+    if (slice_of(problem, config) < columns_of(problem->head_dim_v) && slice_of(problem, config) * (config->value[ROWS] > 16 ? 2 : 1) % 16 != 0) {
         return attune_refuse(reason,
                              "ROWS %d with WARPS %d: %d columns would be joined at once, a multiple of 16 is "
                              "needed",
@@ -275,16 +308,11 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
     return true;
 }
 
-static int64_t blocks_of(const attune_problem *problem, const attune_target *target, const attune_config *config)
-{
-    return config->value[PIECES] > 0 ? jobs_of(problem, config) * config->value[PIECES] : target->sm_count;
-}
-
 static void resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
                       attune_resources *out)
 {
     *out = at_block_resources(threads_of(config), smem_of(problem, config));
-    if (config->value[CLUSTER] == 0 && config->value[PIECES] != 1) {
+    if (joins(problem, config)) {
         out->workspace = attune_term_const(blocks_of(problem, target, config) * records_of(problem, target, config) *
                                            record_bytes(problem, config));
     }
@@ -334,15 +362,13 @@ static bool stages_for(const attune_problem *problem, const attune_target *targe
 static int32_t cluster_for(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
     const int64_t jobs = jobs_of(problem, config), spans = spans_of(problem, config);
-    if (problem->batch > 1 && lengths_differ(problem)) {
-        return 0;
-    }
+    const bool differ = problem->batch > 1 && lengths_differ(problem);
     /* NOTE: of clusters of eight no more are under way at once than fit into nine multiprocessors of ten. */
     const int64_t room = spans == 8 ? target->sm_count * 9 / 10 : target->sm_count;
-    if ((spans == 2 || spans == 4 || spans == 8) && jobs * spans <= room) {
+    if (!differ && (spans == 2 || spans == 4 || spans == 8) && jobs * spans <= room) {
         return (int32_t)spans;
     }
-    return spans >= 8 && 2 * jobs <= target->sm_count && 20 * jobs >= 9 * target->sm_count ? 2 : 0;
+    return (!differ || !problem->varlen) && spans >= 8 && 2 * jobs <= target->sm_count && 20 * jobs >= 9 * target->sm_count ? 2 : 0;
 }
 
 /* The most parts of a span: a part has two tiles' worth of warps or more, and all clusters are under way at once. */
@@ -428,8 +454,10 @@ static bool heuristic(const attune_problem *problem, const attune_target *target
         const attune_config few[] = {{{rows, 8, 16, 4, 0, 0, 0, 0, 1}}, {{rows, 8, 16, 2, 0, 0, 0, 0, 1}},
                                      {{rows, 8, 16, 8, 0, 0, 0, 0, 1}}, {{rows, 8, 32, 2, 0, 0, 0, 0, 1}},
                                      {{rows, 4, 32, 4, 0, 0, 0, 0, 1}}, {{rows, 4, 16, 8, 0, 0, 0, 0, 1}}};
-        const attune_config many[] = {
-            {{rows, 8, 32, 8, 0, 0, 0, 0, 1}}, {{rows, 8, 16, 8, 0, 0, 0, 0, 1}}, {{rows, 8, 32, 4, 0, 0, 0, 0, 1}}};
+        const int32_t longer = rows > 32 ? 2 : 1; /* half as many teams */
+        const attune_config many[] = {{{rows, 8, 32, 8 * longer, 0, 0, 0, 0, 1}},
+                                      {{rows, 8, 16, 8 * longer, 0, 0, 0, 0, 1}},
+                                      {{rows, 8, 32, 4 * longer, 0, 0, 0, 0, 1}}};
         const int32_t asked = index;
         const size_t count = rows > 16 ? AT_COUNT(many) : AT_COUNT(few);
         for (size_t i = 0; i < count; ++i) {
@@ -458,11 +486,13 @@ static void steps(const attune_problem *problem, const attune_target *target, co
     const int32_t pieces = config->value[PIECES], of_job = cluster > 0 ? cluster : pieces > 0 ? pieces : 1;
     const attune_term jobs = attune_term_mul(attune_term_size(ATTUNE_SIZE_BATCH),
                                              attune_term_const(jobs_of(problem, config) / problem->batch));
-    const attune_term blocks = attune_term_size(ATTUNE_SIZE_SM_COUNT);
+    const attune_term blocks = cluster > 0 ? attune_term_const(blocks_of(problem, target, config))
+                                           : attune_term_size(ATTUNE_SIZE_SM_COUNT);
+    const bool job_each = pieces > 0 || (cluster > 0 && !joins(problem, config));
     const attune_step_kernel attend = {
         .entry = "fwd_decode",
-        .grid = {cluster + pieces > 0 ? attune_term_mul(jobs, attune_term_const(of_job)) : blocks, attune_term_const(1),
-                 attune_term_const(1)},
+        .grid = {job_each ? attune_term_mul(jobs, attune_term_const(of_job)) : blocks,
+                 attune_term_const(1), attune_term_const(1)},
         .block = {threads_of(config), 1, 1},
         .cluster = {cluster > 0 ? cluster : 1, 1, 1},
         .smem = attune_term_const(smem_of(problem, config)),
@@ -478,8 +508,7 @@ static void steps(const attune_problem *problem, const attune_target *target, co
         .cluster = {1, 1, 1},
         .smem = attune_term_const(join_smem_of(problem, config)),
         .programmatic = 1};
-    (void)target;
-    *out = (attune_steps){.count = cluster > 0 || pieces == 1 ? 1 : 2,
+    *out = (attune_steps){.count = joins(problem, config) ? 2 : 1,
                           .step = {{.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = attend}},
                                    {.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = join}}}};
 }

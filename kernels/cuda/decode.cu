@@ -29,7 +29,7 @@ ATTUNE_INLINE void begin_rows(const attune_args &args, const job &j, const query
 {
     load_queries<threads>(args, j, rows, shared.q, now.q);
     now.v = view_of(args, j);
-    if constexpr (CLUSTER == 0) {
+    if constexpr (ALONE) {
         now.to = find_output(args, j, at);
         keep_nothing(shared);
     }
@@ -205,67 +205,6 @@ ATTUNE_INLINE void visit_part(const attune_args &args, const view &v, int span, 
     }
 }
 
-/* ---- A block's units --------------------------------------------------------------------------------------------- */
-
-/* The block's units, one after the other. */
-ATTUNE_INLINE void visit_units(const attune_args &args, const units &all, const element_place &at, int begin, cursor &c,
-                               Shared &shared, current &now)
-{
-    const records kept = find_records(args, gridDim.x);
-    record *own = kept.first + (int)blockIdx.x * kept.of_block;
-    reader r = {0, 0};
-#pragma unroll 1
-    for (int unit = begin; unit < c.end; ++unit) {
-        if (PIECES == 0 && unit == now.v.j.end) {
-            const job next = job_with(args, all, unit);
-            begin_rows(args, next, find_queries(args, next), unit, at, shared, now);
-        }
-        const int span = span_of(now.v.j, unit);
-        warp_state state;
-        visit_span(args, all, now.v, span, now.q, c, r, shared, state);
-        own_part part;
-        join_warps(shared, state, at, unit + 1 == c.end, part);
-        if (PIECES == 0 && !now.whole) {
-            leave(own[unit - begin], at, part);
-        } else {
-            keep_span(shared, part, span);
-            if (unit + 1 == now.v.j.end) {
-                own_part spans = kept_part(shared, GROUPS);
-                partial_join(spans, kept_part(shared, OPEN_GROUP));
-                store(args, now.to, at, spans);
-            }
-        }
-    }
-    if (PIECES == 0 && now.whole && c.end < now.v.j.end) {
-        leave(own[kept.of_block - 2], at, kept_part(shared, GROUPS));
-        leave(own[kept.of_block - 1], at, kept_part(shared, OPEN_GROUP));
-    }
-}
-
-/* The block's piece of a job, of which it leaves each group. */
-ATTUNE_INLINE void visit_groups(const attune_args &args, const units &all, const element_place &at, int begin,
-                                cursor &c, Shared &shared, const current &now)
-{
-    const records kept = find_records(args, gridDim.x);
-    record *own = kept.first + (int)blockIdx.x * kept.of_block;
-    reader r = {0, 0};
-#pragma unroll 1
-    for (int unit = begin; unit < c.end; ++unit) {
-        const int span = span_of(now.v.j, unit);
-        warp_state state;
-        visit_span(args, all, now.v, span, now.q, c, r, shared, state);
-        own_part part, group;
-        join_warps(shared, state, at, unit + 1 == c.end, part);
-        group = kept_part(shared, OPEN_GROUP);
-        partial_join(group, part);
-        if (span % GROUP == GROUP - 1 || unit + 1 == c.end) {
-            leave(*own++, at, group);
-            partial_clear(group);
-        }
-        keep_part(shared, OPEN_GROUP, group);
-    }
-}
-
 /* ---- A cluster's job --------------------------------------------------------------------------------------------- */
 
 /* The place of a pair of columns that the block joins: neighbours, or, where warps send what they have, eight apart. */
@@ -349,26 +288,75 @@ ATTUNE_INLINE void send_warp(const mailbox &box, unsigned arrived, int span, con
     }
 }
 
-/* The block's units, of which it sends what it has. */
-ATTUNE_INLINE void visit_piece(const attune_args &args, const units &all, const element_place &at, int begin, cursor &c,
-                               const mailbox &box, Shared &shared, const current &now)
+/* The block's part of a span, which it sends. */
+ATTUNE_INLINE void visit_own_part(const attune_args &args, int begin, const cursor &c, const mailbox &box,
+                                  Shared &shared, const current &now)
 {
-    if constexpr (PARTS > 1) {
-        if (begin < c.end) {
-            warp_state state;
-            visit_part(args, now.v, span_of(now.v.j, begin), now.q, shared, state);
-            send_warp(box, ptx_cvta_shared(&shared.arrived), begin - now.v.j.begin, state);
-        }
-    } else {
-        reader r = {0, 0};
+    if (begin < c.end) {
+        warp_state state;
+        visit_part(args, now.v, span_of(now.v.j, begin), now.q, shared, state);
+        send_warp(box, ptx_cvta_shared(&shared.arrived), begin - now.v.j.begin, state);
+    }
+}
+
+/* The block's piece of a job, of which it leaves each group. */
+ATTUNE_INLINE void visit_groups(const attune_args &args, const units &all, const element_place &at, int begin,
+                                cursor &c, Shared &shared, const current &now)
+{
+    const records kept = find_records(args, gridDim.x);
+    record *own = kept.first + (int)blockIdx.x * kept.of_block;
+    reader r = {0, 0};
 #pragma unroll 1
-        for (int unit = begin; unit < c.end; ++unit) {
-            warp_state state;
-            own_part part;
-            visit_span(args, all, now.v, span_of(now.v.j, unit), now.q, c, r, shared, state);
-            join_warps(shared, state, at, unit + 1 == c.end, part);
-            send_part(box, unit - now.v.j.begin, at, part);
+    for (int unit = begin; unit < c.end; ++unit) {
+        const int span = span_of(now.v.j, unit);
+        warp_state state;
+        visit_span(args, all, now.v, span, now.q, c, r, shared, state);
+        own_part part, group;
+        join_warps(shared, state, at, unit + 1 == c.end, part);
+        group = kept_part(shared, OPEN_GROUP);
+        partial_join(group, part);
+        if (span % GROUP == GROUP - 1 || unit + 1 == c.end) {
+            leave(*own++, at, group);
+            partial_clear(group);
         }
+        keep_part(shared, OPEN_GROUP, group);
+    }
+}
+
+/* The block's units, one after the other: of a cluster's job it sends what it has. */
+ATTUNE_INLINE void visit_units(const attune_args &args, const units &all, const element_place &at, int begin, cursor &c,
+                               const mailbox &box, Shared &shared, current &now)
+{
+    const records kept = find_records(args, gridDim.x);
+    record *own = kept.first + (int)blockIdx.x * kept.of_block;
+    reader r = {0, 0};
+#pragma unroll 1
+    for (int unit = begin; unit < c.end; ++unit) {
+        if (ALONE && PIECES == 0 && unit == now.v.j.end) {
+            const job next = job_with(args, all, unit);
+            begin_rows(args, next, find_queries(args, next), unit, at, shared, now);
+        }
+        const int span = span_of(now.v.j, unit);
+        warp_state state;
+        visit_span(args, all, now.v, span, now.q, c, r, shared, state);
+        own_part part;
+        join_warps(shared, state, at, unit + 1 == c.end, part);
+        if (all.together) {
+            send_part(box, unit - now.v.j.begin, at, part);
+        } else if (PIECES == 0 && !now.whole) {
+            leave(own[unit - begin], at, part);
+        } else {
+            keep_span(shared, part, span);
+            if (unit + 1 == now.v.j.end) {
+                own_part spans = kept_part(shared, GROUPS);
+                partial_join(spans, kept_part(shared, OPEN_GROUP));
+                store(args, now.to, at, spans);
+            }
+        }
+    }
+    if (PIECES == 0 && !all.together && now.whole && c.end < now.v.j.end) {
+        leave(own[kept.of_block - 2], at, kept_part(shared, GROUPS));
+        leave(own[kept.of_block - 1], at, kept_part(shared, OPEN_GROUP));
     }
 }
 
@@ -407,8 +395,8 @@ ATTUNE_INLINE int find_share(const attune_args &args, Shared &shared, int *befor
     int begin = block_begin(all, (int)blockIdx.x);
     c.end = block_begin(all, (int)blockIdx.x + 1);
     c.stage = 0;
-    if constexpr (CLUSTER > 0) {
-        const int first = (int)blockIdx.x / JOB_BLOCKS * all.share;
+    if (all.together) {
+        const int first = unit_of_cluster(args, all, (int)blockIdx.x / JOB_BLOCKS);
         c.end = begin = all.total;
         if (first < all.total) {
             c.j = job_with(args, all, first);
@@ -470,6 +458,27 @@ ATTUNE_INLINE int copy_settled(const attune_args &args, const units &all, cursor
     return count;
 }
 
+/* Where lengths lie, and where entries do that the block needs first if all lengths are the greatest: what is on its
+ * way from memory, pages of addresses included, is not waited for when they are read. */
+ATTUNE_INLINE void prefetch_lengths(const attune_args &args)
+{
+    const int batch = (int)args.batch, thread = (int)threadIdx.x;
+    if constexpr (ATTUNE_HAS_SEQUSED) {
+        if (thread * 32 < batch) {
+            ptx_prefetch_global_l2(static_cast<const attune_i32 *>(args.tensor[ATTUNE_USED_KV].data) + thread * 32);
+        }
+    }
+    if constexpr (PAGED) {
+        const int jobs = batch * (int)args.heads_kv, blocks = (int)gridDim.x, keys = (int)args.seqlen_kv;
+        const float at = (float)jobs * (float)blockIdx.x / (float)blocks;
+        const int job = (int)at, key = (int)((at - (float)job) * (float)keys);
+        if (thread == 32 && job < jobs) {
+            ptx_prefetch_global_l2(page_table_of<ATTUNE_K>(args, quotient(job, (int)args.heads_kv)) +
+                                   (unsigned)key / PAGE_ROWS);
+        }
+    }
+}
+
 ATTUNE_INLINE void await_launch_before()
 {
     ptx_griddepcontrol_wait();
@@ -491,6 +500,7 @@ extern "C" __global__ void __launch_bounds__(threads, BLOCKS) fwd_decode(const _
     init_ring(shared);
     const bool settled = is_settled(args), early = uniform_units || settled;
     if (!early) {
+        prefetch_lengths(args);
         await_launch_before();
     }
     const int begin = find_share(args, shared, before, all, c);
@@ -509,7 +519,7 @@ extern "C" __global__ void __launch_bounds__(threads, BLOCKS) fwd_decode(const _
         }
         __syncwarp();
     }
-    if constexpr (CLUSTER > 0) {
+    if (all.together) {
         ptx_barrier_cluster_arrive_relaxed();
     }
     constexpr bool at_once = PARTS > 1 && !PAGED;
@@ -519,22 +529,22 @@ extern "C" __global__ void __launch_bounds__(threads, BLOCKS) fwd_decode(const _
         settled_end = (int)(of.length_kv - of.length_q);
         copy_part(args, first, span_of(first, begin), 0, TILES, true, settled_end, shared);
     } else if (settled && begin < c.end) {
-        read_page(args, c);
+        read_entries(args, c, shared);
         copied = copy_settled(args, all, c, shared);
     }
     if (early) {
         await_launch_before();
     }
-    if (begin >= (CLUSTER > 0 ? all.total : c.end)) {
+    if (begin >= (all.together ? all.total : c.end)) {
         return;
     }
     const element_place at = place_of_thread();
     current now;
-    if (CLUSTER == 0 || begin < c.end) {
+    if (!all.together || begin < c.end) {
         if (at_once) {
             copy_part(args, first, span_of(first, begin), 0, 1, false, settled_end, shared);
         } else if (!settled) {
-            read_page(args, c);
+            read_entries(args, c, shared);
         }
         if (!at_once && copied == 0) {
             copy_tile(args, all, c, shared);
@@ -548,15 +558,20 @@ extern "C" __global__ void __launch_bounds__(threads, BLOCKS) fwd_decode(const _
             copy_tile(args, all, c, shared);
         }
     }
-    if constexpr (CLUSTER > 0) {
-        const mailbox box = {memory + sizeof(Shared), (first.end - first.begin) * SENDERS};
+    unsigned char *letters = memory + sizeof(Shared) + (MIXED ? ((int)args.batch + 4) / 4 * 16 : 0);
+    const mailbox box = {letters, (first.end - first.begin) * SENDERS};
+    if (all.together) {
         ptx_barrier_cluster_wait(); /* all blocks can be written to */
-        visit_piece(args, all, at, begin, c, box, shared, now);
-        finish_job(args, first, box, shared);
+    }
+    if constexpr (PARTS > 1) {
+        visit_own_part(args, begin, c, box, shared, now);
     } else if constexpr (PIECES > 1) {
         visit_groups(args, all, at, begin, c, shared, now);
     } else {
-        visit_units(args, all, at, begin, c, shared, now);
+        visit_units(args, all, at, begin, c, box, shared, now);
+    }
+    if (all.together) {
+        finish_job(args, first, box, shared);
     }
 }
 

@@ -106,6 +106,11 @@ ATTUNE_INLINE void ptx_cp_async_cg_shared_global_16(unsigned shared, const void 
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(bytes) : "memory");
 }
 
+ATTUNE_INLINE void ptx_cp_async_ca_shared_global_4(unsigned shared, const void *global)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared), "l"(global) : "memory");
+}
+
 ATTUNE_INLINE void ptx_cp_async_commit_group()
 {
     asm volatile("cp.async.commit_group;" ::: "memory");

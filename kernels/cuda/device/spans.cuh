@@ -15,14 +15,18 @@
 #include "device/visibility.cuh"
 
 /* Warps that share tiles of keys, each with as many of the rows: what they leave of a span is half as much then. */
-constexpr int HALVES = ROWS > 16 ? 2 : 1, TEAMS = WARPS / HALVES;
+constexpr int HALVES = ROWS > 32 ? 4 : ROWS > 16 ? 2 : 1, TEAMS = WARPS / HALVES;
 /* Blocks of a cluster may share a span: each has some of its teams, and no other span. */
 constexpr int SHARERS = PARTS > 1 ? PARTS : 1, OWN_TEAMS = TEAMS / SHARERS;
 constexpr int SPAN = TEAMS * TILES * TILE, GROUP = 8;
 constexpr int ROWS_WHOLE = 64; /* of all spans of a job: with fewer, parts of jobs cost nothing to speak of */
 
-/* Whether all sequences have the same units, as those of one have; and nothing has to be read to know how many. */
-constexpr bool uniform_units = !ATTUNE_HAS_VARLEN && !ATTUNE_HAS_SEQUSED, alike_units = uniform_units || CLUSTER > 0;
+/* Whether nothing has to be read to know how many units a sequence has: all have the same. */
+constexpr bool uniform_units = !ATTUNE_HAS_VARLEN && !ATTUNE_HAS_SEQUSED;
+/* Whether clusters have a job each only where lengths turn out to be about even; else blocks have equal shares. */
+constexpr bool MIXED = CLUSTER > 0 && PARTS <= 1 && !uniform_units;
+/* Whether all sequences have the units of the first; where a cluster's blocks share spans there is one sequence. */
+constexpr bool alike_units = uniform_units || (CLUSTER > 0 && !MIXED);
 
 /* a / b of numbers that are not negative, the quotient below 2^20. NOTE: a division of integers takes some forty
  * dependent instructions, and a block makes a handful before its first copy. */
@@ -77,6 +81,7 @@ struct units {
     int each;          /* of a sequence, where uniform */
     int total;
     int share, more; /* of a block, while there are any; the first `more` blocks have one more */
+    bool together;   /* clusters have a job each */
 };
 
 /* Sums of the sequences' units into `before`, [batch + 1] in shared memory; `sums` has room for a number a warp. All
@@ -131,9 +136,29 @@ ATTUNE_INLINE bool share_jobs(const attune_args &args, units &all)
     return true;
 }
 
+/* Whether clusters, a job each, are done about as early as blocks that have equal shares of all units: parts of jobs
+ * cost what most of a unit does. One sequence has as many clusters as jobs. All threads take part. */
+ATTUNE_INLINE bool are_even(const attune_args &args, const units &all, int threads)
+{
+    const int jobs_each = (int)args.heads_kv * tiles_of(args, sequence_of(args, 0)), blocks = (int)gridDim.x;
+    const int batch = (int)args.batch, needed = batch * jobs_each * CLUSTER;
+    if (needed == 0 || needed > blocks) {
+        return false;
+    }
+    if (batch == 1 && needed == blocks) {
+        return true;
+    }
+    const int most = (all.total + blocks / 4 * 3) / blocks * CLUSTER; /* spans of a job, at least a block's unit each */
+    bool above = false;
+    for (int i = (int)threadIdx.x; i < batch; i += threads) {
+        above |= all.before[i + 1] - all.before[i] > most * jobs_each;
+    }
+    return __syncthreads_or(above) == 0;
+}
+
 ATTUNE_INLINE units find_units(const attune_args &args, int threads, int *before, int *sums)
 {
-    units all = {before, 0, 0, 0, 0};
+    units all = {before, 0, 0, 0, 0, CLUSTER > 0};
     if constexpr (alike_units) {
         all.each = args.batch > 0 ? units_of(args, 0) : 0;
         all.total = all.each * (int)args.batch;
@@ -142,7 +167,9 @@ ATTUNE_INLINE units find_units(const attune_args &args, int threads, int *before
         sum_units(args, threads, before, sums);
         all.total = before[args.batch];
     }
-    if (CLUSTER > 0 || PIECES > 0 || (uniform_units && share_jobs(args, all))) {
+    if constexpr (MIXED) {
+        all.together = are_even(args, all, threads);
+    } else if (CLUSTER > 0 || PIECES > 0 || (uniform_units && share_jobs(args, all))) {
         return all;
     }
     all.share = (int)((unsigned)all.total / gridDim.x);
@@ -230,6 +257,20 @@ ATTUNE_INLINE cut cut_of(const job &j)
     constexpr int pieces = PIECES > 0 ? PIECES : 1;
     const int first = j.first_span / GROUP, end = (j.first_span + j.end - j.begin + GROUP - 1) / GROUP;
     return cut{first, (end - first + pieces - 1) / pieces};
+}
+
+/* The first unit of a cluster's job; the number of all where it has none. */
+ATTUNE_INLINE int unit_of_cluster(const attune_args &args, const units &all, int cluster)
+{
+    if constexpr (!MIXED) {
+        return min(cluster * all.share, all.total);
+    }
+    const int jobs_each = (int)args.heads_kv * tiles_of(args, sequence_of(args, 0)), batch = quotient(cluster, jobs_each);
+    if (batch >= (int)args.batch) {
+        return all.total;
+    }
+    const int units_each = all.before[batch + 1] - all.before[batch];
+    return all.before[batch] + (cluster - batch * jobs_each) * quotient(units_each, jobs_each);
 }
 
 /* A packed row: queries outside, heads inside. */

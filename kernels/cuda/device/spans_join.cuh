@@ -37,7 +37,7 @@ struct torn_job {
 ATTUNE_INLINE bool find_torn(const attune_args &args, const units &all, int block, torn_job &t)
 {
     t.begin = block_begin(all, block);
-    if (t.begin == 0 || t.begin == block_begin(all, block + 1)) {
+    if (all.together || t.begin == 0 || t.begin == block_begin(all, block + 1)) {
         return false;
     }
     t.j = job_with(args, all, t.begin);

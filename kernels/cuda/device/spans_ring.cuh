@@ -2,9 +2,8 @@
 #ifndef DEVICE_SPANS_RING_CUH
 #define DEVICE_SPANS_RING_CUH
 
-#include "device/packed_tile.cuh"
-#include "device/pages.cuh"
 #include "device/spans_cluster.cuh"
+#include "device/spans_pages.cuh"
 
 constexpr int threads = WARPS / SHARERS * 32;
 /* Columns that are joined at once, two a thread; slices of them are staged together where there are many. */
@@ -12,14 +11,7 @@ constexpr int SLICE = 64 * WARPS / ROWS < stripes * 16 ? 64 * WARPS / ROWS : str
 constexpr int slices = (stripes * 16 + SLICE - 1) / SLICE, STAGED = HALVES > 1 && slices % 2 == 0 ? 2 : 1;
 constexpr unsigned bytes_k = chunks_qk * chunk_bytes, bytes_stage = bytes_k + chunks_v * chunk_bytes;
 
-ATTUNE_INLINE constexpr int common_rows(int a, int b)
-{
-    return b == 0 ? a : common_rows(b, a % b);
-}
-
-/* Rows that one box brings: of one page. */
-constexpr int BOX = PAGED ? common_rows(TILE, PAGE_ROWS) : TILE;
-constexpr bool BOXES = BOX % 8 == 0; /* else rows are copied one by one */
+constexpr bool ALONE = CLUSTER == 0 || MIXED; /* blocks may have spans by themselves */
 
 struct alignas(1024) Shared {
     unsigned char ring[OWN_TEAMS][STAGES][bytes_stage]; /* of each stage K, then V, both in chunks */
@@ -28,14 +20,15 @@ struct alignas(1024) Shared {
     float o[PARTS > 1 ? 1 : TEAMS][PARTS > 1 ? 1 : ROWS][STAGED * SLICE + 4];
     float2 state[PARTS > 1 ? 1 : TEAMS][ROWS];
     /* What a block has joined of its job: groups of spans, and the open group. */
-    float kept[CLUSTER > 0 ? 1 : 2][CLUSTER > 0 ? 1 : 2 * slices + 2][threads];
+    float kept[ALONE ? 2 : 1][ALONE ? 2 * slices + 2 : 1][threads];
     attune_u64 full[OWN_TEAMS][STAGES];
     attune_u64 arrived; /* what other blocks of the cluster send */
+    next_entries next[OWN_TEAMS];
     int sums[WARPS / SHARERS];
 };
 static_assert(sizeof(Shared) <= ATTUNE_SMEM_BYTES, "the descriptor predicts less shared memory");
 static_assert(threads == ATTUNE_THREADS, "the descriptor predicts another number of threads");
-static_assert(slices == 1 || SLICE % 16 == 0, "slices are whole stripes");
+static_assert(slices == 1 || STAGED * SLICE % 16 == 0, "slices are whole stripes");
 
 /* The first key of a team's tile of a span; tiles of a team are `stride` apart, from span to span as well. */
 constexpr int stride = TEAMS * TILE;
@@ -55,9 +48,6 @@ struct box {
     int row, column;
     bool of_v;
 };
-
-constexpr int boxes_k = TILE / BOX * chunks_qk, boxes = boxes_k + TILE / BOX * chunks_v;
-static_assert(!BOXES || boxes <= 64, "two boxes a lane");
 
 ATTUNE_INLINE box box_of(const attune_args &args, int number)
 {
@@ -79,28 +69,8 @@ struct cursor {
     int end;       /* the block's units */
     int key, stop; /* keys of the job from `stop` on are not the block's */
     unsigned stage;
-    int page; /* that the lane's box is of, read a tile ahead */
     box own;
 };
-
-/* The page that has the key; -1, which is no page, where nobody sees any of `count` keys from it on. */
-ATTUNE_INLINE int page_of(const attune_args &args, bool of_v, const job &j, int key, int count)
-{
-    if (!is_seen(j.keys, key, count)) {
-        return -1;
-    }
-    const attune_i32 *table = of_v ? page_table_of<ATTUNE_V>(args, j.batch) : page_table_of<ATTUNE_K>(args, j.batch);
-    return page_in_pool(args, table[key / PAGE_ROWS]);
-}
-
-ATTUNE_INLINE void read_page(const attune_args &args, cursor &c)
-{
-    if constexpr (PAGED && BOXES) {
-        if (lane_of() < boxes && c.key < c.stop) {
-            c.page = page_of(args, c.own.of_v, c.j, c.key + c.own.row, BOX);
-        }
-    }
-}
 
 /* The team's first tile of the job, from a unit on, that some row sees. */
 ATTUNE_INLINE void begin_job(const attune_args &args, const units &all, cursor &c, int unit)
@@ -113,15 +83,22 @@ ATTUNE_INLINE void begin_job(const attune_args &args, const units &all, cursor &
     }
 }
 
+ATTUNE_INLINE void read_entries(const attune_args &args, const cursor &c, Shared &shared)
+{
+    if constexpr (PAGED) {
+        read_first(args, c.j, c.key, stride, c.stop, c.stage, shared.next[team_of()]);
+    }
+}
+
 /* Whether there is a tile left. */
-ATTUNE_INLINE bool find_tile(const attune_args &args, const units &all, cursor &c)
+ATTUNE_INLINE bool find_tile(const attune_args &args, const units &all, cursor &c, Shared &shared)
 {
     while (c.key >= c.stop) {
         if (c.j.end >= c.end) {
             return false;
         }
         begin_job(args, all, c, c.j.end);
-        read_page(args, c);
+        read_entries(args, c, shared);
     }
     return true;
 }
@@ -154,70 +131,61 @@ ATTUNE_INLINE void copy_whole(const attune_args &args, const job &j, int key, un
 #endif
 }
 
-ATTUNE_INLINE void copy_boxes(const attune_args &args, const cursor &c, unsigned stage, unsigned barrier)
+/* A tile's boxes. Of keys that nobody sees there come zeros, as of a page that is none. NOTE: lanes with a box each
+ * start them one after the other as well, with more ado. */
+ATTUNE_INLINE void copy_boxes(const attune_args &args, const cursor &c, [[maybe_unused]] int entry, unsigned stage,
+                              unsigned barrier)
 {
-    if constexpr (!PAGED) { /* NOTE: lanes with a box each start them one after the other as well, with more ado */
+    if constexpr (!PAGED) {
         if (ptx_elect_sync()) {
             copy_whole(args, c.j, c.key, stage, barrier);
         }
         return;
     }
+    const box &b = c.own;
     if (lane_of() == 0) {
         ptx_mbarrier_arrive_expect_tx(barrier, bytes_stage);
     }
     if (lane_of() < boxes) {
-        copy_box(c, c.own, c.page, stage, barrier);
-    }
-    if (boxes > 32 && lane_of() + 32 < boxes) {
-        const box b = box_of(args, lane_of() + 32);
-        copy_box(c, b, page_of(args, b.of_v, c.j, c.key + b.row, BOX), stage, barrier);
+        const int page = is_seen(c.j.keys, c.key + b.row, BOX) ? page_in_pool(args, entry) : -1;
+        ptx_cp_async_bulk_tensor_4d_load(stage + b.to, b.map, barrier, L2_EVICT_FIRST, b.column,
+                                         (unsigned)(c.key + b.row) % PAGE_ROWS, c.j.head, page);
     }
 }
 
-/* Rows one by one: lane i knows where row i of the tile is, and all lanes copy parts of each. */
-template <int role, int dim, int chunks>
-ATTUNE_INLINE void copy_rows(const attune_args &args, const job &j, int key, unsigned tile)
-{
-    const attune_tensor &pool = args.tensor[role];
-#pragma unroll 1
-    for (int half = 0; half < TILE; half += 32) {
-        const int row = half + lane_of(), page = row < TILE ? page_of(args, role == ATTUNE_V, j, key + row, 1) : -1;
-        const attune_u64 own =
-            page < 0 ? 0 : reinterpret_cast<attune_u64>(row_of<element>(pool, page, j.head, (key + row) % PAGE_ROWS));
-        constexpr int rows = TILE < 32 ? TILE : 32, parts = chunks * 8;
-#pragma unroll 4
-        for (int i = (int)threadIdx.x % (HALVES * 32); i < rows * parts; i += HALVES * 32) {
-            const int of = i / parts, part = i % parts;
-            const attune_u64 from = __shfl_sync(0xffffffff, own, of);
-            const bool exists = from != 0 && part * 8 < dim;
-            const unsigned to = tile + (unsigned)(part / 8) * chunk_bytes + (unsigned)(half + of) * LINE +
-                                (unsigned)((part ^ of) & 7) * 16;
-            ptx_cp_async_cg_shared_global_16(
-                to, exists ? reinterpret_cast<const element *>(from) + part * 8 : pool.data, exists ? 16 : 0);
-        }
-    }
-}
+/* The tile's arrivals at its barrier: one for boxes, and one of each lane that copies by itself. */
+constexpr int arrivals = (BOXES ? 1 : 0) + (!PAGED ? 0 : BOXES ? boxes : team_lanes);
 
 /* Starts copying the next tile, if there is one. */
 ATTUNE_INLINE void copy_tile(const attune_args &args, const units &all, cursor &c, Shared &shared)
 {
-    if (!find_tile(args, all, c)) {
+    if (!find_tile(args, all, c, shared)) {
         return;
     }
     const unsigned stage = ptx_cvta_shared(shared.ring[team_of()]) + c.stage * bytes_stage;
     const unsigned barrier = ptx_cvta_shared(shared.full[team_of()]) + c.stage * 8;
-    if constexpr (BOXES) {
-        if (warp_of() % HALVES == 0) {
-            copy_boxes(args, c, stage, barrier);
+    int entry[SLOTS] = {};
+    if constexpr (PAGED) {
+#pragma unroll
+        for (int slot = 0; slot < SLOTS; ++slot) {
+            entry[slot] = shared.next[team_of()].entry[c.stage][slot][team_lane()];
         }
-    } else {
-        copy_rows<ATTUNE_K, dim_qk, chunks_qk>(args, c.j, c.key, stage);
-        copy_rows<ATTUNE_V, dim_v, chunks_v>(args, c.j, c.key, stage + bytes_k);
-        ptx_cp_async_mbarrier_arrive_noinc(barrier);
+    }
+    if constexpr (!BOXES) {
+        copy_rows(args, c.j, c.key, entry, stage, stage + bytes_k);
+    } else if (warp_of() % HALVES == 0) {
+        copy_boxes(args, c, entry[0], stage, barrier);
+    }
+    if constexpr (PAGED) {
+        if (c.key + STAGES * stride < c.stop) {
+            copy_next(args, c.j, c.key + STAGES * stride, c.stage, shared.next[team_of()]);
+        }
+        if (!BOXES || team_lane() < boxes) {
+            ptx_cp_async_mbarrier_arrive_noinc(barrier);
+        }
     }
     c.stage = c.stage + 1 == STAGES ? 0 : c.stage + 1;
     c.key += stride;
-    read_page(args, c);
 }
 
 /* A span whose tiles all have a stage: those that some row sees, and of them those that end before `end` or others. */
@@ -244,7 +212,7 @@ ATTUNE_INLINE void copy_part(const attune_args &args, const job &j, int span, in
 ATTUNE_INLINE void init_ring(Shared &shared)
 {
     if (warp_of() % HALVES == 0 && lane_of() < STAGES) {
-        ptx_mbarrier_init(ptx_cvta_shared(&shared.full[team_of()][lane_of()]), BOXES ? 1 : HALVES * 32);
+        ptx_mbarrier_init(ptx_cvta_shared(&shared.full[team_of()][lane_of()]), arrivals);
         ptx_fence_mbarrier_init();
     }
     team_sync();

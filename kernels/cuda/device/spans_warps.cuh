@@ -49,7 +49,7 @@ template <int slice> ATTUNE_INLINE void stage_slice(Shared &shared, const warp_s
                 float *o = shared.o[team_of()][row] + lane_of() / 4 + i / 2 * 8;
 #pragma unroll
                 for (int n = 0; n < STAGED * SLICE / 16; ++n) {
-                    constexpr int first = slice * (SLICE / 16);
+                    constexpr int first = slice * SLICE / 16;
                     if (first + n < stripes) {
                         o[n * 16] = state.o[first + n < stripes ? first + n : 0][octet][i];
                     }
