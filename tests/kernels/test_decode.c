@@ -25,10 +25,16 @@ static void takes_few_rows_of_many_keys(void **state)
         {"b1,h32,hkv8,sq1,skv512,d128,bf16", "seqlen_kv 512: at least 1024 in one piece"},
         {"b1,h32,hkv8,sq1,skv512,d128,bf16,seqused,page=16", NULL},
         {"b1,h32,hkv8,sq16,skv8192,d128,bf16", NULL},
-        {"b8,h32,hkv8,sq16,skv8192,d128,bf16",
-         "seqlen_q 16: 64 rows share a head of K and V, at most 32 with keys in one piece and 256 heads"},
-        {"b8,h32,hkv8,sq16,skv8192,d128,bf16,seqused,page=64", NULL},
-        {"b8,h32,hkv8,sq16,skv8192,d128,bf16,draft", NULL},
+        {"b8,h32,hkv8,sq16,skv8192,d128,bf16", NULL},
+        {"b8,h32,hkv8,sq32,skv8192,d128,bf16",
+         "seqlen_q 32: 128 rows share a head of K and V, at most 64 with keys in one piece and 256 heads"},
+        {"b8,h64,hkv8,sq16,skv8192,d128,bf16", NULL},
+        {"b8,h64,hkv8,sq17,skv8192,d128,bf16",
+         "seqlen_q 17: 136 rows share a head of K and V, at most 128 with keys in one piece and 512 heads"},
+        {"b8,h16,sq33,skv8192,d128,bf16",
+         "seqlen_q 33: 33 rows share a head of K and V, at most 32 with keys in one piece and 128 heads"},
+        {"b8,h32,hkv8,sq32,skv8192,d128,bf16,seqused,page=64", NULL},
+        {"b8,h32,hkv8,sq32,skv8192,d128,bf16,draft", NULL},
         {"b8,h64,hkv8,sq33,skv8192,d128,bf16,seqused,page=64",
          "seqlen_q 33: 264 rows share a head of K and V, at most 256"},
         {"b5000,h32,hkv8,sq1,skv8192,d128,bf16,seqused", "batch 5000: at most 4096, where lengths differ"},
@@ -103,6 +109,7 @@ static void takes_rows_of_any_width(void **state)
         }
     }
     assert_int_equal(first_of("b2,h16,hkv2,sq4,skv3000,d128,bf16,page=16").value[0], 32);
+    assert_int_equal(first_of("b2,h16,hkv2,sq8,skv3000,d128,bf16,page=16").value[0], 64);
     assert_int_equal(first_of("b2,h16,hkv2,sq4,skv3000,d256,bf16,page=16").value[0], 16);
 }
 
@@ -147,6 +154,37 @@ static void cuts_jobs_that_are_alike(void **state)
     }
 }
 
+/* Clusters have jobs where all lengths are known, or turn out to be alike; then there is a second launch for those that
+ * do not, unless there is one sequence. */
+static void takes_clusters_of_lengths_on_the_device(void **state)
+{
+    enum { CLUSTER = 5 };
+    static const struct {
+        const char *problem;
+        int cluster, steps;
+    } asked[] = {
+        {"b8,h32,hkv8,sq1,skv8192,d128,bf16", 2, 1},
+        {"b8,h32,hkv8,sq1,skv8192,d128,bf16,seqused,page=64", 2, 2},
+        {"b8,h32,hkv8,sq1,skv8192,d128,bf16,varlen,seqused,page=64", 0, 2},
+        {"b1,h32,hkv8,sq1,skv4096,d128,bf16,seqused", 8, 1},
+        {"b1,h32,hkv8,sq1,skv8192,d128,bf16,seqused,page=64", 0, 2},
+    };
+    attune_target target;
+    (void)state;
+    typical(&target);
+    for (size_t i = 0; i < sizeof asked / sizeof asked[0]; ++i) {
+        attune_problem problem;
+        attune_steps steps;
+        const attune_config config = first_of(asked[i].problem);
+        assert_string_equal(at_kernel_decode.params[CLUSTER].name, "CLUSTER");
+        assert_ok(attune_problem_parse(asked[i].problem, &problem));
+        at_kernel_decode.steps(&problem, &target, &config, &steps);
+        if (config.value[CLUSTER] != asked[i].cluster || steps.count != asked[i].steps) {
+            fail_msg("%s: CLUSTER %d, %d steps", asked[i].problem, config.value[CLUSTER], (int)steps.count);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -154,6 +192,7 @@ int main(void)
         cmocka_unit_test(takes_no_advice_of_the_batch),
         cmocka_unit_test(takes_rows_of_any_width),
         cmocka_unit_test(cuts_jobs_that_are_alike),
+        cmocka_unit_test(takes_clusters_of_lengths_on_the_device),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
