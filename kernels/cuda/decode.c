@@ -219,13 +219,14 @@ static int64_t record_bytes(const attune_problem *problem, const attune_config *
 }
 
 /* Where kernels with whole tiles of queries take the problem, too: with keys few or rows many they are faster, unless
- * their tiles leave most multiprocessors idle (docs/decode.md). */
+ * their tiles leave most multiprocessors idle. They have a tile of up to 128 queries for each head, which takes three
+ * fifths of the time of 32 packed rows (docs/decode.md). */
 enum { KEYS_LEAST = 1024, ROWS_ANY = 32, ROWS_SLOWER = 128 };
 
 static int32_t rows_suited(const attune_problem *problem, const attune_target *target)
 {
     const int64_t group = problem->heads_q / problem->heads_kv, tiles = ceil_div(problem->seqlen_q, 128) * group;
-    const int64_t rows = tiles * 3 / 5 * 32; /* five tiles of theirs take as long as three times 32 rows */
+    const int64_t rows = tiles * 3 / 5 * 32;
     const bool few = 2 * problem->batch * problem->heads_q <= target->sm_count;
     const int64_t least = few ? ROWS_SLOWER : ROWS_ANY;
     return (int32_t)(rows > PACKED_MOST ? PACKED_MOST : rows > least ? rows : least);
@@ -282,7 +283,8 @@ static bool valid_cluster(const attune_problem *problem, const attune_target *ta
 static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
                   attune_reason *reason)
 {
-    if (slice_of(problem, config) < columns_of(problem->head_dim_v) && slice_of(problem, config) * (config->value[ROWS] > 16 ? 2 : 1) % 16 != 0) {
+    if (slice_of(problem, config) < columns_of(problem->head_dim_v) &&
+        slice_of(problem, config) * (config->value[ROWS] > 16 ? 2 : 1) % 16 != 0) {
         return attune_refuse(reason,
                              "ROWS %d with WARPS %d: %d columns would be joined at once, a multiple of 16 is "
                              "needed",
@@ -368,7 +370,8 @@ static int32_t cluster_for(const attune_problem *problem, const attune_target *t
     if (!differ && (spans == 2 || spans == 4 || spans == 8) && jobs * spans <= room) {
         return (int32_t)spans;
     }
-    return (!differ || !problem->varlen) && spans >= 8 && 2 * jobs <= target->sm_count && 20 * jobs >= 9 * target->sm_count ? 2 : 0;
+    const bool fills = 2 * jobs <= target->sm_count && 20 * jobs >= 9 * target->sm_count;
+    return spans >= 8 && fills && !(differ && problem->varlen) ? 2 : 0;
 }
 
 /* The most parts of a span: a part has two tiles' worth of warps or more, and all clusters are under way at once. */
@@ -486,20 +489,19 @@ static void steps(const attune_problem *problem, const attune_target *target, co
     const int32_t pieces = config->value[PIECES], of_job = cluster > 0 ? cluster : pieces > 0 ? pieces : 1;
     const attune_term jobs = attune_term_mul(attune_term_size(ATTUNE_SIZE_BATCH),
                                              attune_term_const(jobs_of(problem, config) / problem->batch));
-    const attune_term blocks = cluster > 0 ? attune_term_const(blocks_of(problem, target, config))
-                                           : attune_term_size(ATTUNE_SIZE_SM_COUNT);
-    const bool job_each = pieces > 0 || (cluster > 0 && !joins(problem, config));
-    const attune_step_kernel attend = {
-        .entry = "fwd_decode",
-        .grid = {job_each ? attune_term_mul(jobs, attune_term_const(of_job)) : blocks,
-                 attune_term_const(1), attune_term_const(1)},
-        .block = {threads_of(config), 1, 1},
-        .cluster = {cluster > 0 ? cluster : 1, 1, 1},
-        .smem = attune_term_const(smem_of(problem, config)),
-        .programmatic = 1,
-        .map_count = box % 8 == 0 ? 2 : 0,
-        .map = {{ATTUNE_K, ATTUNE_SWIZZLE_128B, {64, box, 1, 1}, 128, ""},
-                {ATTUNE_V, ATTUNE_SWIZZLE_128B, {64, box, 1, 1}, 128, ""}}};
+    const attune_term blocks =
+        cluster > 0 ? attune_term_const(blocks_of(problem, target, config)) : attune_term_size(ATTUNE_SIZE_SM_COUNT);
+    const bool of_jobs = pieces > 0 || (cluster > 0 && !joins(problem, config));
+    const attune_term grid = of_jobs ? attune_term_mul(jobs, attune_term_const(of_job)) : blocks;
+    const attune_step_kernel attend = {.entry = "fwd_decode",
+                                       .grid = {grid, attune_term_const(1), attune_term_const(1)},
+                                       .block = {threads_of(config), 1, 1},
+                                       .cluster = {cluster > 0 ? cluster : 1, 1, 1},
+                                       .smem = attune_term_const(smem_of(problem, config)),
+                                       .programmatic = 1,
+                                       .map_count = box % 8 == 0 ? 2 : 0,
+                                       .map = {{ATTUNE_K, ATTUNE_SWIZZLE_128B, {64, box, 1, 1}, 128, ""},
+                                               {ATTUNE_V, ATTUNE_SWIZZLE_128B, {64, box, 1, 1}, 128, ""}}};
     const attune_step_kernel join = {
         .entry = "fwd_decode_join",
         .grid = {pieces > 0 ? jobs : blocks, attune_term_const(config->value[ROWS] / join_rows_of(problem, config)),
@@ -523,6 +525,8 @@ static const attune_shipped shipped[] = {
     {"b64,h32,hkv8,sq1,skv4096,d128,fp16,seqused,page=1", ""},
     {"b8,h32,hkv8,sq4,skv8192,d128,bf16,causal", ""},
     {"b8,h32,hkv8,sq8,skv8192,d128,bf16,causal", ""},
+    {"b8,h32,hkv8,sq1,skv8192,d128,bf16,seqused,page=64", ""},
+    {"b8,h64,hkv8,sq8,skv8192,d128,bf16,causal", ""},
     {"b8,h32,hkv8,sq8,skv8192,d128,bf16,causal,seqused,page=64", ""},
     {"b8,h64,hkv8,sq4,skv8192,d64,fp16,draft,seqused,page=256,strict", ""},
     {"b4,h16,hkv4,sq2,skv4096,d256,bf16,causal,window=1024:0,softcap=30,alibi,sink", ""},

@@ -265,7 +265,8 @@ ATTUNE_INLINE int unit_of_cluster(const attune_args &args, const units &all, int
     if constexpr (!MIXED) {
         return min(cluster * all.share, all.total);
     }
-    const int jobs_each = (int)args.heads_kv * tiles_of(args, sequence_of(args, 0)), batch = quotient(cluster, jobs_each);
+    const int jobs_each = (int)args.heads_kv * tiles_of(args, sequence_of(args, 0)),
+              batch = quotient(cluster, jobs_each);
     if (batch >= (int)args.batch) {
         return all.total;
     }

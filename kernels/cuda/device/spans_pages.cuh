@@ -97,8 +97,7 @@ ATTUNE_INLINE void copy_next(const attune_args &args, const job &j, int key, uns
 /* ---- Rows one by one --------------------------------------------------------------------------------------------- */
 
 /* Where a lane's row is; of a key that nobody sees, some row of the pool: what it holds leaves no trace. */
-template <int role>
-ATTUNE_INLINE attune_u64 row_at(const attune_args &args, const job &j, int key, int entry)
+template <int role> ATTUNE_INLINE attune_u64 row_at(const attune_args &args, const job &j, int key, int entry)
 {
     return reinterpret_cast<attune_u64>(row_of<element>(args.tensor[role], page_in_pool(args, entry), j.head,
                                                         (unsigned)(key + team_lane() % TILE) % PAGE_ROWS));
@@ -112,8 +111,7 @@ template <int dim, int chunks> ATTUNE_INLINE void copy_parts_of_rows(attune_u64 
 #pragma unroll
     for (int i = 0; i < TILE * (int)parts / 32; ++i) {
         const unsigned at = (unsigned)(i * 32 + lane_of()), row = at / parts, part = at % parts;
-        const element *from =
-            reinterpret_cast<const element *>(__shfl_sync(0xffffffff, own, first_lane + (int)row));
+        const element *from = reinterpret_cast<const element *>(__shfl_sync(0xffffffff, own, first_lane + (int)row));
         const unsigned to = tile + part / 8 * chunk_bytes + row * LINE + ((part ^ row) & 7) * 16;
         const bool exists = dim % 64 == 0 || (int)part * 8 < dim;
         ptx_cp_async_cg_shared_global_16(to, exists ? from + part * 8 : from, exists ? 16 : 0);
