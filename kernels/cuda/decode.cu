@@ -575,14 +575,8 @@ extern "C" __global__ void __launch_bounds__(threads, BLOCKS) fwd_decode(const _
     }
 }
 
-/* NOTE: for sm_100 the compiler spills, unless the bounds say that one block a multiprocessor is enough. */
-#if ATTUNE_ARCH >= 100
-#define JOIN_BOUNDS join_threads, 1
-#else
-#define JOIN_BOUNDS join_threads
-#endif
-
-extern "C" __global__ void __launch_bounds__(JOIN_BOUNDS) fwd_decode_join(const __grid_constant__ attune_args args)
+/* NOTE: the compiler spills, unless the bounds say that one block a multiprocessor is enough. */
+extern "C" __global__ void __launch_bounds__(join_threads, 1) fwd_decode_join(const __grid_constant__ attune_args args)
 {
     extern __shared__ __align__(16) unsigned char memory[];
     ptx_griddepcontrol_launch_dependents();
