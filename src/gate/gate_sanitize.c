@@ -22,7 +22,7 @@ typedef struct command {
     const char *word[WORDS];
 } command;
 
-/* The kernel as it is judged, with clusters and all, where that fits the small problem; else as the small one has it. */
+/* The kernel as it is judged, with clusters and all, where that fits the small problem; else as that one has it. */
 static const char *kernel_of(const at_gate *gate, const at_gate_entry *entry, const attune_problem *small)
 {
     const at_gate_candidate *candidate = entry->candidate;
