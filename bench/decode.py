@@ -328,8 +328,8 @@ def groups():
             "choice": [Cell(batch, 32, 8, length, sq) for batch, length in ((1, 8192), (8, 8192), (64, 4096), (8, 1024))
                        for sq in (1, 4, 8, 16, 32, 64)],
             "rows": [Cell(8, 64, 8, 8192, 8), Cell(8, 32, 8, 8192, 16), Cell(8, 64, 8, 8192, 16),
-                     Cell(64, 64, 8, 4096, 8), Cell(8, 64, 8, 8192, 32), Cell(1, 64, 8, 8192, 8), Cell(8, 64, 8, 8192, 8, page=64),
-                     Cell(8, 64, 8, 8192, 32, page=64)],
+                     Cell(64, 64, 8, 4096, 8), Cell(8, 64, 8, 8192, 32), Cell(1, 64, 8, 8192, 8),
+                     Cell(8, 64, 8, 8192, 8, page=64), Cell(8, 64, 8, 8192, 32, page=64)],
             "pages": [Cell(1, 32, 8, 8192, page=64)] +
                      [Cell(*shape, page=page) for shape in ((8, 32, 8, 8192), (64, 32, 8, 4096))
                       for page in (256, 64, 16, 1)] +
