@@ -5,7 +5,7 @@ static const int32_t groups_values[] = {2, 3};
 static const int32_t block_n_values[] = {64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224};
 static const int32_t q_stages_values[] = {1, 2};
 static const int32_t switch_values[] = {0, 1};
-static const int32_t scheduler_values[] = {TURNS, COUNTER};
+static const int32_t scheduler_values[] = {TURNS, COUNTER, NEAR};
 static const int32_t rescale_values[] = {0, STATIC_MAX};
 static const int32_t ahead_values[] = {0, 1, 2, 3, 4};
 
@@ -14,7 +14,7 @@ static const attune_param params[PARAMS] = {
     [BLOCK_N] = {"BLOCK_N", block_n_values, 11, 0},
     [Q_STAGES] = {"Q_STAGES", q_stages_values, 2, 0},
     [PINGPONG] = {"PINGPONG", switch_values, 2, 0},
-    [SCHEDULER] = {"SCHEDULER", scheduler_values, 2, 0},
+    [SCHEDULER] = {"SCHEDULER", scheduler_values, 3, 0},
     [RESCALE] = {"RESCALE", rescale_values, 2, 0},
     [AHEAD] = {"AHEAD", ahead_values, 5, 0},
 };
@@ -162,8 +162,9 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
     if (problem->mask && config->value[GROUPS] == 3) {
         return attune_refuse(reason, "GROUPS 3 with a mask: 2, since the producer's warps pack one group's each");
     }
-    if (contains(problem) && config->value[SCHEDULER] == COUNTER) {
-        return attune_refuse(reason, "SCHEDULER 2, strict, a bias or a mask: rows are mended job by job, in turns");
+    if (contains(problem) && is_by_counter(config)) {
+        return attune_refuse(reason, "SCHEDULER %d, strict, a bias or a mask: rows are mended job by job, in turns",
+                             config->value[SCHEDULER]);
     }
     return true;
 }
@@ -179,7 +180,7 @@ static void resources(const attune_problem *problem, const attune_target *target
     *out = (attune_resources){.threads = threads_of(config),
                               .smem_bytes = smem_of(problem, target, config),
                               .scratch_bytes = 0,
-                              .workspace = attune_term_const(config->value[SCHEDULER] == COUNTER ? COUNTER_BYTES : 0)};
+                              .workspace = attune_term_const(is_by_counter(config) ? COUNTER_BYTES : 0)};
 }
 
 /* ---- What to launch ---- */
@@ -206,7 +207,7 @@ static void steps(const attune_problem *problem, const attune_target *target, co
     attune_step_fill reset = {
         .offset_bytes = attune_term_const(0), .bytes = attune_term_const(COUNTER_BYTES), .pattern = 0};
     *out = (attune_steps){0};
-    if (config->value[SCHEDULER] == COUNTER) {
+    if (is_by_counter(config)) {
         out->step[out->count++] = (attune_step){.kind = ATTUNE_STEP_FILL, .as = {.fill = reset}};
     }
     out->step[out->count++] = (attune_step){.kind = ATTUNE_STEP_KERNEL, .as = {.kernel = kernel}};

@@ -117,8 +117,8 @@ ATTUNE_INLINE void store_boxes(const attune_args &args, const job &j, const cons
     if (c.thread % 32 == 0) {
 #pragma unroll
         for (int n = 0; n < chunks_v; ++n) {
-            ptx_cp_async_bulk_tensor_4d_store(&args.map[ATTUNE_MAP_O], at + n * chunk_bytes, n * 64,
-                                              j.row + c.group * 64 + first, j.head, j.batch);
+            tma_store<(FEW_HEADS > 0)>(&args.map[ATTUNE_MAP_O], at + n * chunk_bytes, n * 64,
+                                       j.row + c.group * 64 + first, j.head, j.batch);
         }
         ptx_cp_async_bulk_commit_group();
     }

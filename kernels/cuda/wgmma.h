@@ -10,8 +10,14 @@ enum { GROUPS, BLOCK_N, Q_STAGES, PINGPONG, SCHEDULER, RESCALE, AHEAD, PARAMS };
 /* Of RESCALE: weights by a static maximum. */
 enum { STATIC_MAX = 15 };
 
-/* Of SCHEDULER: blocks that take jobs in turns; blocks that take the next job from a counter. */
-enum { TURNS = 1, COUNTER };
+/* Of SCHEDULER: blocks that take jobs in turns; blocks that take the next job from a counter; the same, and few heads
+ * at a time. */
+enum { TURNS = 1, COUNTER, NEAR };
+
+static inline bool is_by_counter(const attune_config *config)
+{
+    return config->value[SCHEDULER] >= COUNTER;
+}
 
 enum { GROUP_ROWS = 64 };
 

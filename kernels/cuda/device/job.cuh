@@ -118,12 +118,24 @@ ATTUNE_INLINE bool job_of(const attune_args &args, int batch, int head, int tile
 
 /* ---- The order of the jobs ---- */
 
+/* With SCHEDULER 3 heads go together in fours, so that keys and values come from memory evenly and not a section at
+ * once; but the last ones as sections else are, or the last jobs would be long ones. NOTE: of the preprocessor, for
+ * evidence is of the code without it. */
+#if SCHEDULER == 3
+#define FEW_HEADS 4
+#else
+#define FEW_HEADS 0
+#endif
+
 /* Numbers 0 ... count - 1 are tiles: heads in sections whose keys and values share L2, in a section the tiles that see
  * most keys first (where that differs), else head by head. */
 struct queue {
     int tiles, rows; /* of a head; heads of the batch */
     int section;     /* heads that go together; a multiple of those that share keys */
     int sections, count;
+#if FEW_HEADS
+    int last; /* heads of the last section */
+#endif
 };
 
 /* A section's keys and values; half of it where that still leaves enough heads, so that memory is read more evenly. */
@@ -153,7 +165,13 @@ template <int block_m> ATTUNE_INLINE queue queue_of(const attune_args &args)
     attune_i64 heads =
         min(heads_within<SECTION_BYTES>(bytes), max(heads_within<SECTION_BYTES / 2>(bytes), SECTION_HEADS));
     q.section = (int)min(max(heads, (attune_i64)1) * shared, (attune_i64)q.rows);
+#if FEW_HEADS
+    q.last = q.section;
+    q.section = min(FEW_HEADS * shared, q.last);
+    q.sections = (q.rows - q.last + q.section - 1) / q.section + 1;
+#else
     q.sections = (q.rows + q.section - 1) / q.section;
+#endif
     return q;
 }
 
@@ -163,10 +181,19 @@ template <int block_m> ATTUNE_INLINE queue queue_of(const attune_args &args)
 ATTUNE_INLINE void find_tile(const queue &q, int index, int &row, int &tile)
 {
     if constexpr (CAUSAL) {
+#if FEW_HEADS
+        int before = q.rows - q.last, is_last = index >= before * q.tiles;
+        int section = is_last ? q.sections - 1 : index / (q.section * q.tiles);
+        int first = is_last ? before : section * q.section, at = index - first * q.tiles;
+        int heads = is_last ? q.last : min(q.section, before - first);
+        int rank = at / heads;
+        row = first + at - rank * heads;
+#else
         int section = index / (q.section * q.tiles), at = index - section * q.section * q.tiles;
         int heads = min(q.section, q.rows - section * q.section);
         int rank = at / heads;
         row = section * q.section + at - rank * heads;
+#endif
         tile = (q.sections - section) % 2 ? q.tiles - 1 - rank : rank;
     } else {
         row = index / q.tiles;

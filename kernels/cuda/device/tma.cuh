@@ -91,6 +91,26 @@ ATTUNE_INLINE void ptx_cp_async_bulk_tensor_4d_store(const attune_tensor_map *ma
                  : "memory");
 }
 
+ATTUNE_INLINE void ptx_cp_async_bulk_tensor_4d_store_hinted(const attune_tensor_map *map, unsigned shared,
+                                                            attune_u64 policy, int column, int row, int head, int batch)
+{
+    asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group.L2::cache_hint [%0, {%3, %4, %5, %6}], [%1], "
+                 "%2;" ::"l"(map),
+                 "r"(shared), "l"(policy), "r"(column), "r"(row), "r"(head), "r"(batch)
+                 : "memory");
+}
+
+/* What leaves L2 first, if `leaves`. */
+template <bool leaves>
+ATTUNE_INLINE void tma_store(const attune_tensor_map *map, unsigned shared, int column, int row, int head, int batch)
+{
+    if constexpr (leaves) {
+        ptx_cp_async_bulk_tensor_4d_store_hinted(map, shared, L2_EVICT_FIRST, column, row, head, batch);
+    } else {
+        ptx_cp_async_bulk_tensor_4d_store(map, shared, column, row, head, batch);
+    }
+}
+
 ATTUNE_INLINE void ptx_cp_async_bulk_store(void *global, unsigned shared, unsigned bytes)
 {
     asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(global), "r"(shared), "r"(bytes)
