@@ -317,10 +317,10 @@ static bool is_short(const attune_problem *problem)
  */
 static int32_t scheduler_of(const attune_problem *problem, const wgmma_config *from)
 {
-    return contains(problem)                                    ? TURNS
-           : problem->varlen                                    ? COUNTER
+    return contains(problem)                                 ? TURNS
+           : problem->varlen                                 ? COUNTER
            : from->scheduler == COUNTER && is_short(problem) ? NEAR
-                                                                : from->scheduler;
+                                                             : from->scheduler;
 }
 
 static attune_config config_of(const attune_problem *problem, const wgmma_config *from, bool by_maxima)
