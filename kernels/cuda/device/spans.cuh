@@ -137,7 +137,8 @@ ATTUNE_INLINE bool share_jobs(const attune_args &args, units &all)
 }
 
 /* Whether clusters, a job each, are done about as early as blocks that have equal shares of all units: parts of jobs
- * cost what most of a unit does. One sequence has as many clusters as jobs. All threads take part. */
+ * cost what most of a unit does. One sequence's jobs are alike, and a plan for one has no second launch: however few of
+ * its rows there are, clusters have them. All threads take part. */
 ATTUNE_INLINE bool are_even(const attune_args &args, const units &all, int threads)
 {
     const int jobs_each = (int)args.heads_kv * tiles_of(args, sequence_of(args, 0)), blocks = (int)gridDim.x;
@@ -145,7 +146,7 @@ ATTUNE_INLINE bool are_even(const attune_args &args, const units &all, int threa
     if (needed == 0 || needed > blocks) {
         return false;
     }
-    if (batch == 1 && needed == blocks) {
+    if (batch == 1) {
         return true;
     }
     const int most = (all.total + blocks / 4 * 3) / blocks * CLUSTER; /* spans of a job, at least a block's unit each */
