@@ -412,18 +412,26 @@ static bool cut_into(const attune_problem *problem, const attune_target *target,
     return true;
 }
 
+/* Whether two blocks of a multiprocessor find the registers they need: of up to eight rows that have little of their
+ * own, with keys in one piece. */
+static bool two_have_registers(const attune_problem *problem, const attune_config *config)
+{
+    enum { ROWS_OF_TWO = 8 };
+    return config->value[ROWS] <= ROWS_OF_TWO && !problem->draft_mask && !problem->alibi && problem->page_size == 0;
+}
+
 /* Jobs that are alike: whole ones in any number of rounds, two blocks a multiprocessor if that comes out even, so that
  * one copies while the other joins; else pieces of as many groups each, all at once. */
 static bool pieces_for(const attune_problem *problem, const attune_target *target, attune_config *config)
 {
-    enum { ROWS_OF_TWO = 8, PIECES_MOST = 32 }; /* more rows find no registers for two blocks */
+    enum { PIECES_MOST = 32 };
     const int64_t jobs = jobs_of(problem, config), groups = ceil_div(spans_of(problem, config), GROUP);
     const bool sees_all = !attune_is_windowed(problem) &&
                           (!attune_is_causal(problem) || problem->offset_kind == ATTUNE_OFFSET_BOTTOM_RIGHT);
     if (!sees_all) {
         return false;
     }
-    if ((config->value[ROWS] <= ROWS_OF_TWO && cut_into(problem, target, 1, 2, config)) ||
+    if ((two_have_registers(problem, config) && cut_into(problem, target, 1, 2, config)) ||
         cut_into(problem, target, 1, 1, config)) {
         return true;
     }
@@ -521,6 +529,7 @@ static const attune_shipped shipped[] = {
     {"b1,h32,hkv8,sq1,skv65536,d128,bf16", ""},
     {"b16,h32,hkv8,sq1,skv32768,d128,bf16", ""},
     {"b64,h32,hkv8,sq2,skv4096,d128,bf16,causal", ""},
+    {"b128,h32,hkv8,sq2,skv4096,d128,fp16,causal,strict,softcap=20,sink", ""},
     {"b64,h32,hkv8,sq1,skv4096,d128,bf16,seqused,page=16", ""},
     {"b64,h32,hkv8,sq1,skv4096,d128,fp16,seqused,page=1", ""},
     {"b8,h32,hkv8,sq4,skv8192,d128,bf16,causal", ""},
