@@ -83,6 +83,9 @@ static const struct {
       {"decode:CLUSTER=8,PARTS=4", "b1,h8,hkv2,sq1,skv1024,d64,dv72,bf16"},
       {"decode:CLUSTER=8,PARTS=2", "b1,h8,hkv1,sq2,skv1700,d64,fp16,causal,seqused,page=16,sink"},
       {"decode:CLUSTER=4", "b1,h2,hkv1,sq1,skv1700,d64,fp16,seqused,page=16,window=900:0"},
+      {"decode:WARPS=4,TILES=2,PIECES=1,BLOCKS=2", "b3,h4,hkv2,sq1,skv2300,d64,bf16"},
+      {"decode:WARPS=4,TILES=2,PIECES=2", "b2,h4,hkv2,sq2,skv2500,d64,fp16,window=1200:0"},
+      {"decode:WARPS=4,TILES=2,PIECES=4", "b1,h4,hkv2,sq3,skv4200,d64,dv40,bf16,causal,sink"},
 };
 
 /* The kernel under test, and its code for the plan that was made last. */

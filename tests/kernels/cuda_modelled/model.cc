@@ -49,6 +49,7 @@ struct meeting {
 struct copy {
     unsigned to, bytes;
     const void *from;
+    unsigned room; /* bytes that are written: zeros behind those that are read */
 };
 
 /* A thread's copies that have not arrived, in order, and where its groups end. */
@@ -57,7 +58,7 @@ struct copies {
     int count, group[COPIES_MOST], groups;
 };
 
-/* What arrives at an mbarrier when it is waited for: 16 bytes, a box or nothing; then bytes or an arrival count. */
+/* What arrives at an mbarrier when it is waited for: a copy, a box or nothing; then bytes or an arrival count. */
 struct arrival {
     unsigned barrier;
     copy one;
@@ -275,14 +276,20 @@ void *model_shared(unsigned at, unsigned bytes)
     return memory + at;
 }
 
-void model_copy(unsigned shared, const void *global, unsigned bytes)
+void model_copy(unsigned shared, const void *global, unsigned bytes, unsigned room)
 {
     copies &own = own_block().under_way[threadIdx.x];
-    if (own.count == COPIES_MOST || bytes > 16 || (bytes > 0 && (unsigned long)global % 16 != 0)) {
+    if (own.count == COPIES_MOST || bytes > room || (bytes > 0 && (unsigned long)global % room != 0)) {
         fail("not a copy");
     }
-    std::memset(model_shared(shared, 16), 0xff, 16);
-    own.at[own.count++] = {shared, bytes, global};
+    std::memset(model_shared(shared, room), 0xff, room);
+    own.at[own.count++] = {shared, bytes, global, room};
+}
+
+static void bring_copy(const copy &one)
+{
+    std::memset(memory + one.to, 0, one.room);
+    std::memcpy(memory + one.to, one.from, one.bytes);
 }
 
 void model_commit()
@@ -296,8 +303,7 @@ void model_wait(int pending)
     copies &own = own_block().under_way[threadIdx.x];
     const int groups = own.groups - pending, done = groups > 0 ? own.group[groups - 1] : 0;
     for (int i = 0; i < done; ++i) {
-        std::memset(memory + own.at[i].to, 0, 16);
-        std::memcpy(memory + own.at[i].to, own.at[i].from, own.at[i].bytes);
+        bring_copy(own.at[i]);
     }
     for (int i = done; i < own.count; ++i) {
         own.at[i - done] = own.at[i];
@@ -351,7 +357,7 @@ void model_barrier_arrive_behind_copies(unsigned barrier)
         own_block().arriving.push_back({barrier, own.at[i], -1, 0, 0, 0, 0, false});
     }
     own.count = own.groups = 0;
-    own_block().arriving.push_back({barrier, {0, 0, nullptr}, -1, 0, 0, 0, 0, true});
+    own_block().arriving.push_back({barrier, {0, 0, nullptr, 0}, -1, 0, 0, 0, 0, true});
 }
 
 int model_map_index(const void *map)
@@ -437,12 +443,12 @@ void model_box(unsigned shared, int map, unsigned barrier, int column, int row, 
 {
     check_box(shared, map);
     std::memset(memory + shared, 0xff, box_rows[map] * LINE_BYTES);
-    own_block().arriving.push_back({barrier, {shared, 0, nullptr}, map, column, row, head, batch, false});
+    own_block().arriving.push_back({barrier, {shared, 0, nullptr, 0}, map, column, row, head, batch, false});
 }
 
 void model_store_box(unsigned shared, int map, int column, int row, int head, int batch)
 {
-    const arrival box = {0, {shared, 0, nullptr}, map, column, row, head, batch, false};
+    const arrival box = {0, {shared, 0, nullptr, 0}, map, column, row, head, batch, false};
     check_box(shared, map);
     for (int i = 0; i < box_rows[map] * 64; ++i) {
         unsigned short *to = element_of(box, row + i / 64, column + i % 64);
@@ -481,8 +487,7 @@ static void bring(unsigned barrier)
         } else if (one.arrives) {
             model_barrier_arrive(barrier);
         } else {
-            std::memset(memory + one.one.to, 0, 16);
-            std::memcpy(memory + one.one.to, one.one.from, one.one.bytes);
+            bring_copy(one.one);
         }
     }
 }
@@ -522,12 +527,13 @@ void model_cluster_arrive()
     }
 }
 
-void model_cluster_wait()
+/* Until it `is_done`, others of the block go on, or, where all of them wait likewise, another block. */
+template <class T> static void wait_for_cluster(T is_done)
 {
     block &b = own_block();
-    const int own = (int)threadIdx.x, turn = b.turns[own]++;
+    const int own = (int)threadIdx.x;
     ++b.waiting;
-    for (int polls = 0; cluster_turns == turn; ++polls) {
+    for (int polls = 0; !is_done(); ++polls) {
         if (polls == 1 << 14) {
             fail("waits for the cluster for ever");
         }
@@ -538,6 +544,28 @@ void model_cluster_wait()
         }
     }
     --b.waiting;
+}
+
+void model_cluster_wait()
+{
+    const int turn = own_block().turns[threadIdx.x]++;
+    wait_for_cluster([&] { return cluster_turns != turn; });
+}
+
+void model_cluster_barrier_wait(unsigned barrier, unsigned parity)
+{
+    wait_for_cluster([&] { return barrier_at(barrier).parity != parity; });
+}
+
+void model_cluster_send(unsigned remote, const float *from, unsigned bytes, unsigned remote_barrier)
+{
+    mbarrier &at = *static_cast<mbarrier *>(model_cluster_shared(remote_barrier, 8));
+    if (remote >> 24 != remote_barrier >> 24) {
+        fail("tells another block than has it");
+    }
+    std::memcpy(model_cluster_shared(remote, bytes), from, bytes);
+    at.bytes -= (int)bytes;
+    end_phase(at);
 }
 
 unsigned model_cluster_address(unsigned shared, unsigned of)

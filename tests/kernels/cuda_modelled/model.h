@@ -153,8 +153,8 @@ bool model_barrier_any(int id, int threads, bool yes);
 void model_barrier_pass(int id, int threads);
 /* Waits for the warp group. */
 void model_group();
-/* Copies to shared memory: 16 bytes, of which `bytes` are read and the rest are zeros; groups of them. */
-void model_copy(unsigned shared, const void *global, unsigned bytes);
+/* Copies to shared memory: `room` bytes, of which `bytes` are read and the rest are zeros; groups of them. */
+void model_copy(unsigned shared, const void *global, unsigned bytes, unsigned room = 16);
 void model_commit();
 void model_wait(int pending);
 /* Where so many bytes of shared memory are, which the block has. */
@@ -172,6 +172,9 @@ void model_cluster_arrive();
 void model_cluster_wait();
 unsigned model_cluster_address(unsigned shared, unsigned rank);
 void *model_cluster_shared(unsigned remote, unsigned bytes);
+/* Waits for what blocks send; sends so many bytes, of which a barrier of the same block is told. */
+void model_cluster_barrier_wait(unsigned barrier, unsigned parity);
+void model_cluster_send(unsigned remote, const float *from, unsigned bytes, unsigned remote_barrier);
 /* A run of bytes that arrives at the barrier. */
 void model_bulk(unsigned shared, const void *global, unsigned bytes, unsigned barrier);
 /* A box of 64 columns of the step's map `map`, swizzled by 128 bytes. */

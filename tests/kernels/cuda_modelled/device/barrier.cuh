@@ -19,6 +19,30 @@ ATTUNE_INLINE void barrier_wait(unsigned barrier, unsigned parity)
     model_barrier_wait(barrier, parity);
 }
 
+ATTUNE_INLINE void barrier_wait_cluster(unsigned barrier, unsigned parity)
+{
+    model_cluster_barrier_wait(barrier, parity);
+}
+
+ATTUNE_INLINE void ptx_st_async_v2_f32(unsigned remote, float x, float y, unsigned remote_barrier)
+{
+    const float all[2] = {x, y};
+    model_cluster_send(remote, all, sizeof all, remote_barrier);
+}
+
+ATTUNE_INLINE void ptx_st_async_v4_f32(unsigned remote, float x, float y, float z, float w, unsigned remote_barrier)
+{
+    const float all[4] = {x, y, z, w};
+    model_cluster_send(remote, all, sizeof all, remote_barrier);
+}
+
+/* All of the warp come here; any of them may be the one. */
+ATTUNE_INLINE bool ptx_elect_sync()
+{
+    __syncwarp();
+    return threadIdx.x % 32 == 5;
+}
+
 /* As there: a place in a ring. */
 struct held {
     int stage;

@@ -202,6 +202,11 @@ ATTUNE_INLINE void ptx_mbarrier_init(unsigned barrier, unsigned arrivals)
     model_barrier_init(barrier, arrivals);
 }
 
+ATTUNE_INLINE void ptx_cp_async_ca_shared_global_4(unsigned shared, const void *global)
+{
+    model_copy(shared, global, 4, 4);
+}
+
 ATTUNE_INLINE void ptx_cp_async_mbarrier_arrive_noinc(unsigned barrier)
 {
     model_barrier_arrive_behind_copies(barrier);
