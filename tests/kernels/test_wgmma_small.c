@@ -30,6 +30,7 @@ static void takes_what_it_is_faster_at(void **state)
         {"b1,h8,s512,d64,fp16,bias=1xh,scale=1e-7", "scale 1e-07 with a bias: 1e-6 to 1e6, or below 0"},
         {"b1,h8,sq16,skv512,d64,fp16,mask", "seqlen_q 16: more than 16 with a bias or a mask"},
         {"b1,h8,s512,d64,fp16,mask,alibi", "alibi: "},
+        {"b2,h8,s528,d64,fp16,mask", "seqlen_q, heads_q, batch: 80 tiles of 128 queries, at most 66 for 132 SMs"},
     };
     attune_target target;
     (void)state;
