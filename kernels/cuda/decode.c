@@ -201,12 +201,11 @@ static int64_t blocks_of(const attune_problem *problem, const attune_target *tar
                                      : target->sm_count / cluster * cluster;
 }
 
-/* Records of a block: of each of its units that begin no job, and two of one that it begins; or of a piece's groups, of
- * which a job may have one more where it begins late. */
+/* Records of a block: of each of its units that begin no job, and two of one that it begins; or of a piece's groups. */
 static int64_t records_of(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
     if (config->value[PIECES] > 0) {
-        return ceil_div(ceil_div(spans_of(problem, config), GROUP) + 1, config->value[PIECES]);
+        return ceil_div(ceil_div(spans_of(problem, config), GROUP), config->value[PIECES]);
     }
     const int64_t units = ceil_div(units_of(problem, config), blocks_of(problem, target, config));
     const int64_t spans = spans_of(problem, config);

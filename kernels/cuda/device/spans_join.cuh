@@ -45,7 +45,8 @@ ATTUNE_INLINE bool find_torn(const attune_args &args, const units &all, int bloc
     return t.j.begin < t.begin && t.j.begin >= block_begin(all, t.left_block);
 }
 
-/* What a warp joins of one group: at most GROUP records, a lane each. */
+/* What a warp joins of one group, a record a lane: GROUP at most, and an open group that is empty, which counts in no
+ * maximum. */
 struct chain {
     int count;
     bool open; /* the first is what another block has of the group so far */
