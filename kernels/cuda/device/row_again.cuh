@@ -52,11 +52,11 @@ ATTUNE_INLINE void take_keys(row_sum<dim> &row, const attune_tensor &values, con
     }
 }
 
-/* Row `row` of a head's sequence, that of number `batch`: `store` has each two columns of O. All lanes take part. With
- * a bias or a mask the row's LSE too where it `is_closed`, which a score of NaN that they hide may have reached. */
-template <int dim_qk, int dim_v, class T>
-ATTUNE_INLINE void sum_row_again(const attune_args &args, const sequence &at, int batch, int head, int row,
-                                 bool is_closed, int lane, T store)
+/* Row `row` of a head's sequence, that of number `batch`. All lanes take part. With a bias or a mask the row's LSE too,
+ * which a score of NaN that they hide may have reached. */
+template <int dim_qk, int dim_v>
+ATTUNE_INLINE void row_again(const attune_args &args, const sequence &at, int batch, int head, int row, element *out,
+                             int lane)
 {
     const attune_tensor &keys = args.tensor[ATTUNE_K], &values = args.tensor[ATTUNE_V];
     const int head_kv = head / (int)(args.heads_q / args.heads_kv);
@@ -77,25 +77,17 @@ ATTUNE_INLINE void sum_row_again(const attune_args &args, const sequence &at, in
     float all = group_sum<32>(sum.soft.sum), maximum = sum.soft.maximum;
     const float factor = online_take_sink(args, head, maximum, all), normaliser = factor * online_normaliser(all);
     if constexpr (ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK) {
-        if (is_closed && wants_lse(args) && lane == 0) {
+        if (wants_lse(args) && lane == 0) {
             store_lse(args, at.batch, head, at.first_q + row, maximum, all);
         }
     }
 #pragma unroll
     for (int c = 0; c < (dim_v + 63) / 64; ++c) {
         if (c * 64 + lane * 2 < dim_v) {
-            store(c * 64 + lane * 2, pack_two(sum.o[c][0] * normaliser, sum.o[c][1] * normaliser));
+            unsigned both = pack_two(sum.o[c][0] * normaliser, sum.o[c][1] * normaliser);
+            *reinterpret_cast<unsigned *>(out + c * 64 + lane * 2) = both;
         }
     }
-}
-
-template <int dim_qk, int dim_v>
-ATTUNE_INLINE void row_again(const attune_args &args, const sequence &at, int batch, int head, int row, element *out,
-                             int lane)
-{
-    sum_row_again<dim_qk, dim_v>(args, at, batch, head, row, true, lane, [&](int column, unsigned both) {
-        *reinterpret_cast<unsigned *>(out + column) = both;
-    });
 }
 
 #endif
