@@ -95,6 +95,7 @@ ATTUNE_INLINE void mend_rows(const attune_args &args, const place &p, const grou
         none[i / 2 % 2] = fmaf(o[i], 0.0f, none[i / 2 % 2]);
     }
     const unsigned lost[2] = {__ballot_sync(0xffffffff, !(none[0] == 0)), __ballot_sync(0xffffffff, !(none[1] == 0))};
+    __syncwarp(); /* other lanes have stored what is written again */
 #pragma unroll 1
     for (int i = 0; i < 16 && (lost[0] | lost[1]) != 0; ++i) {
         const int row = g.first_row - g.lane / 4 + i;
