@@ -37,6 +37,12 @@ ATTUNE_INLINE void ptx_cp_async_bulk_tensor_4d_store(const attune_tensor_map *ma
     model_store_box(shared, model_map_index(map), column, row, head, batch);
 }
 
+template <bool leaves>
+ATTUNE_INLINE void tma_store(const attune_tensor_map *map, unsigned shared, int column, int row, int head, int batch)
+{
+    ptx_cp_async_bulk_tensor_4d_store(map, shared, column, row, head, batch);
+}
+
 ATTUNE_INLINE void ptx_cp_async_bulk_commit_group()
 {
 }
