@@ -6,7 +6,7 @@ static const int32_t block_n_values[] = {64, 80, 96, 112, 128, 144, 160, 176, 19
 static const int32_t q_stages_values[] = {1, 2};
 static const int32_t switch_values[] = {0, 1};
 static const int32_t scheduler_values[] = {TURNS, COUNTER, NEAR};
-static const int32_t rescale_values[] = {0, STATIC_MAX};
+static const int32_t rescale_values[] = {0, STATIC_MAX, FAR_MAX};
 static const int32_t ahead_values[] = {0, 1, 2, 3, 4};
 
 static const attune_param params[PARAMS] = {
@@ -15,7 +15,7 @@ static const attune_param params[PARAMS] = {
     [Q_STAGES] = {"Q_STAGES", q_stages_values, 2, 0},
     [PINGPONG] = {"PINGPONG", switch_values, 2, 0},
     [SCHEDULER] = {"SCHEDULER", scheduler_values, 3, 0},
-    [RESCALE] = {"RESCALE", rescale_values, 2, 0},
+    [RESCALE] = {"RESCALE", rescale_values, 3, 0},
     [AHEAD] = {"AHEAD", ahead_values, 5, 0},
 };
 
@@ -158,6 +158,9 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
     if (held + besides > given) {
         return attune_refuse(reason, "BLOCK_N %d, GROUPS %d: %d registers for fragments and %d besides, of %d",
                              config->value[BLOCK_N], config->value[GROUPS], held, besides, given);
+    }
+    if (config->value[RESCALE] == FAR_MAX && !may_be_far(problem)) {
+        return attune_refuse(reason, "RESCALE 16: bf16, and no more features than a causal mask");
     }
     if (problem->mask && config->value[GROUPS] == 3) {
         return attune_refuse(reason, "GROUPS 3 with a mask: 2, since the producer's warps pack one group's each");

@@ -7,8 +7,8 @@
 /* Parameters, in the order of a config's values. */
 enum { GROUPS, BLOCK_N, Q_STAGES, PINGPONG, SCHEDULER, RESCALE, AHEAD, PARAMS };
 
-/* Of RESCALE: weights by a static maximum. */
-enum { STATIC_MAX = 15 };
+/* Of RESCALE: weights by a static maximum; by one far above, the largest weights minded. */
+enum { STATIC_MAX = 15, FAR_MAX };
 
 /* Of SCHEDULER: blocks that take jobs in turns; blocks that take the next job from a counter; the same, and few heads
  * at a time. */
@@ -43,6 +43,13 @@ static inline bool is_elaborate(const attune_problem *problem)
 static inline bool contains(const attune_problem *problem)
 {
     return has_pairs(problem) || (problem->strict && (attune_is_causal(problem) || attune_is_windowed(problem)));
+}
+
+/* Whether references may lie far above maxima: what has the range for that, and no more features than a causal mask. */
+static inline bool may_be_far(const attune_problem *problem)
+{
+    const bool adds = problem->softcap != 0 || problem->alibi || problem->sink;
+    return problem->dtype == ATTUNE_BF16 && !is_elaborate(problem) && !adds && !problem->strict;
 }
 
 /* Whether the kernel admits a config and the device has the shared memory for it. */

@@ -4,12 +4,14 @@
 #include "base/cm.h"
 
 #include <dlfcn.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/folder.h"
+#include "base/half.h"
 #include "base/text.h"
 #include "core/config.h"
 #include "core/term.h"
@@ -59,6 +61,7 @@ static const struct {
   of_wgmma[] =
       {
           {"wgmma", "b1,h2,hkv1,s150,d32,bf16,causal"},
+          {"wgmma:RESCALE=16", "b1,h2,s300,d32,bf16"},
           {"wgmma", "b1,h2,sq128,skv256,d64,fp16,bias=1xh"},
           {"wgmma", "b1,h2,sq100,skv130,d64,bf16,causal,mask"},
           {"wgmma", "b2,h2,hkv1,s130,d72,dv40,bf16,causal,window=64:0,softcap=30,bias=bxh,mask,alibi,sink,seqused,"
@@ -633,6 +636,112 @@ static void ones_say_what_other_bytes_say(void **state)
     model.target.arch_features = 0;
 }
 
+/* Scores that are `spread` times as far apart, and rise along the walk by so many nats each 64 keys. */
+static void lay_scores(at_inputs *inputs, float spread, float rise)
+{
+    const attune_tensor *q = &inputs->call.tensor[ATTUNE_Q], *k = &inputs->call.tensor[ATTUNE_K];
+    const attune_problem *problem = &inputs->problem;
+    for (int64_t i = 0; i < problem->seqlen_q * problem->head_dim_qk; ++i) {
+        uint16_t *x = (uint16_t *)q->data + i;
+        *x = at_bf16_from_float(at_bf16_to_float(*x) * spread);
+        if (rise != 0 && i % problem->head_dim_qk == 0) {
+            *x = at_bf16_from_float(16);
+        }
+    }
+    for (int64_t i = 0; rise != 0 && i < problem->seqlen_kv; ++i) {
+        const float step = -rise / 64 / (16 * at_problem_scale(problem));
+        ((uint16_t *)k->data)[i * problem->head_dim_qk] =
+            at_bf16_from_float(step * ((float)i - (float)problem->seqlen_kv / 2));
+    }
+}
+
+/* Row `row` of O, in double. */
+static void attend_in_double(const at_inputs *inputs, int64_t row, double *out)
+{
+    const attune_problem *problem = &inputs->problem;
+    const uint16_t *q = inputs->call.tensor[ATTUNE_Q].data, *k = inputs->call.tensor[ATTUNE_K].data;
+    const uint16_t *v = inputs->call.tensor[ATTUNE_V].data;
+    const int64_t dim = problem->head_dim_qk;
+    const int64_t end =
+        attune_is_causal(problem) ? row + 1 + problem->seqlen_kv - problem->seqlen_q : problem->seqlen_kv;
+    double largest = -INFINITY, sum = 0;
+    for (int64_t c = 0; c < dim; ++c) {
+        out[c] = 0;
+    }
+    for (int pass = 0; pass < 2; ++pass) {
+        for (int64_t j = 0; j < end; ++j) {
+            double score = 0;
+            for (int64_t c = 0; c < dim; ++c) {
+                score += (double)at_bf16_to_float(q[row * dim + c]) * at_bf16_to_float(k[j * dim + c]);
+            }
+            score *= at_problem_scale(problem);
+            largest = pass == 0 ? fmax(largest, score) : largest;
+            const double weight = pass == 0 ? 0 : exp(score - largest);
+            sum += weight;
+            for (int64_t c = 0; c < dim; ++c) {
+                out[c] += weight * at_bf16_to_float(v[j * dim + c]);
+            }
+        }
+    }
+    for (int64_t c = 0; c < dim; ++c) {
+        out[c] /= sum;
+    }
+}
+
+static void expect_attention(const char *text, const char *params, float spread, float rise)
+{
+    const at_draw draw = {.seed = SEED};
+    at_placement place = {0};
+    at_inputs inputs;
+    attune_problem problem;
+    attune_plan *plan = NULL;
+    model.params = params;
+    assert_ok(attune_problem_parse(text, &problem));
+    assert_ok(plan_modelled(NULL, &problem, &plan));
+    assert_ok(at_inputs_draw(&problem, &draw, &inputs));
+    lay_scores(&inputs, spread, rise);
+    assert_ok(at_placement_create(at_context_device(model.context), &inputs, &place));
+    assert_ok(at_placement_run(&place, plan, &place.call));
+    const uint16_t *o = inputs.call.tensor[ATTUNE_O].data;
+    for (int64_t row = 0; row < problem.seqlen_q; row += 7) {
+        double right[256];
+        attend_in_double(&inputs, row, right);
+        for (int64_t c = 0; c < problem.head_dim_v; ++c) {
+            const double is = at_bf16_to_float(o[row * problem.head_dim_v + c]);
+            if (!(fabs(is - right[c]) <= 0x1p-8 * fabs(right[c]) + 0x1p-7)) {
+                fail_msg("%s, %s, spread %g, rise %g: row %lld, column %lld: %g, not %g", text, params, (double)spread,
+                         (double)rise, (long long)row, (long long)c, is, right[c]);
+            }
+        }
+    }
+    at_placement_free(&place);
+    at_inputs_free(&inputs);
+    attune_plan_destroy(plan);
+}
+
+/* References are raised, by the first tile's word jobs mind their largest weights or take maxima. */
+static void scores_may_rise_and_spread(void **state)
+{
+    static const char *const params[] = {"GROUPS=2,BLOCK_N=64,Q_STAGES=2,PINGPONG=1,SCHEDULER=1,RESCALE=16,AHEAD=4",
+                                         "GROUPS=2,BLOCK_N=64,Q_STAGES=1,PINGPONG=1,SCHEDULER=1,RESCALE=16,AHEAD=2",
+                                         "GROUPS=2,BLOCK_N=64,Q_STAGES=2,PINGPONG=1,SCHEDULER=1,RESCALE=15,AHEAD=4"};
+    static const struct {
+        float spread, rise;
+    } kind[] = {{1, 0}, {1, 8}, {4, 0}, {16, 0}, {16, 20}, {64, 0}, {64, 50}};
+    (void)state;
+    skip_without_compiler();
+    model.target.arch_features = 1;
+    model.kernel = at_catalogue_find("wgmma");
+    for (size_t i = 0; i < sizeof params / sizeof params[0] * (sizeof kind / sizeof kind[0]); ++i) {
+        const size_t of = i % (sizeof kind / sizeof kind[0]);
+        expect_attention("b1,h1,sq140,skv900,d32,bf16,causal", params[i / (sizeof kind / sizeof kind[0])],
+                         kind[of].spread, kind[of].rise);
+    }
+    expect_attention("b1,h1,sq70,skv600,d136,bf16", "RESCALE=16", 4, 0);
+    expect_attention("b1,h1,sq70,skv600,d136,bf16", "RESCALE=16", 16, 20);
+    model.target.arch_features = 0;
+}
+
 static int set_up(void **state)
 {
     attune_options options;
@@ -661,6 +770,7 @@ int main(void)
         cmocka_unit_test(mma_fp32_passes_the_suite),  cmocka_unit_test(wgmma_fp32_passes_the_suite),
         cmocka_unit_test(wgmma_passes_the_suite),     cmocka_unit_test(decode_passes_the_suite),
         cmocka_unit_test(hidden_keys_leave_no_trace), cmocka_unit_test(scores_of_nan_are_seen),
-        cmocka_unit_test(next_sequences_have_no_say), cmocka_unit_test(ones_say_what_other_bytes_say)};
+        cmocka_unit_test(next_sequences_have_no_say), cmocka_unit_test(ones_say_what_other_bytes_say),
+        cmocka_unit_test(scores_may_rise_and_spread)};
     return cmocka_run_group_tests(tests, set_up, clean_up);
 }

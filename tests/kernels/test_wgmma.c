@@ -268,7 +268,7 @@ static void texts_of_before_are_read(void **state)
 /* The device tests take a config of each value from there. */
 static void each_value_has_a_config_of_a_small_problem(void **state)
 {
-    const attune_problem plain = problem_of("b1,h4,s200,d64,fp16"), causal = problem_of("b1,h4,s200,d64,fp16,causal");
+    const attune_problem plain = problem_of("b1,h4,s200,d64,bf16"), causal = problem_of("b1,h4,s200,d64,bf16,causal");
     const attune_target target = h200();
     (void)state;
     for (int i = 0; i < at_kernel_wgmma.param_count; ++i) {

@@ -3,8 +3,7 @@
 #ifndef DEVICE_WGMMA_CONSUMER_CUH
 #define DEVICE_WGMMA_CONSUMER_CUH
 
-#include "device/rows.cuh"
-#include "device/scaling.cuh"
+#include "device/static_max.cuh"
 #include "device/warp_groups.cuh"
 #include "device/wgmma_block.cuh"
 
@@ -12,7 +11,10 @@ typedef float scores[BLOCK_N / 2];
 constexpr int all_scores = BLOCK_N / 2, some_scores = BLOCK_N / 4 / 8 * 8;
 typedef unsigned weights[steps_kv][4];
 typedef float outputs[columns_v / 2];
-constexpr bool static_max = RESCALE == 15; /* weights by a static maximum */
+constexpr bool static_max = RESCALE >= 15; /* weights by a static maximum */
+
+/* Whether jobs of which some keys outweigh others mind their largest weights. */
+#define FAR_MAX (RESCALE == 16)
 
 /* How scores come of products (wgmma_score.cuh): with ALiBi, by a factor and a shift; with a softcap, by a curve. Where
  * a softcap is not all, or maxima are those of products, tiles are made scores at once. */
@@ -43,6 +45,10 @@ struct consumer {
     row_pair rows;
 /* NOTE: not there where they are of no use, or the compiler gives others' registers other names, and code of which
  * there is evidence is not that code any more. */
+#if FAR_MAX
+    largest_weights largest;
+    int uneven; /* tiles from `sharp` up to it mind their largest weights instead */
+#endif
 #if ATTUNE_HAS_ALIBI
     int position, begins; /* of the lane's first row less its first column; the tile the walk begins at */
     float slope, shift[2];

@@ -42,7 +42,7 @@ enum { MEMORY_BYTES = 0 };
 
 struct meeting {
     int arrived, turns;
-    bool any[2];                         /* of a turn and the next */
+    int said[2];                         /* yes, of a turn and the next */
     unsigned brought[2][WORDS_MOST][32]; /* likewise */
 };
 
@@ -198,7 +198,7 @@ void arrive(meeting &at, int count)
 {
     if (++at.arrived == count) {
         at.arrived = 0;
-        at.any[(at.turns + 1) % 2] = false;
+        at.said[(at.turns + 1) % 2] = 0;
         ++at.turns;
     }
 }
@@ -218,9 +218,9 @@ bool model_block(bool yes)
 {
     block &b = own_block();
     const int turn = b.of_block.turns % 2;
-    b.of_block.any[turn] = b.of_block.any[turn] || yes;
+    b.of_block.said[turn] += yes;
     meet(b.of_block, b.alive, false);
-    return b.of_block.any[turn];
+    return b.of_block.said[turn] != 0;
 }
 
 static meeting &barrier_of(int id, int threads)
@@ -236,13 +236,13 @@ void model_barrier(int id, int threads)
     meet(barrier_of(id, threads), threads, false);
 }
 
-bool model_barrier_any(int id, int threads, bool yes)
+int model_barrier_count(int id, int threads, bool yes)
 {
     meeting &at = barrier_of(id, threads);
     const int turn = at.turns % 2;
-    at.any[turn] = at.any[turn] || yes;
+    at.said[turn] += yes;
     meet(at, threads, false);
-    return at.any[turn];
+    return at.said[turn];
 }
 
 void model_barrier_pass(int id, int threads)

@@ -147,8 +147,8 @@ bool model_block(bool yes);
 void model_warp_words(const unsigned *brought, int words, unsigned (*all)[32]);
 /* Waits for so many threads at one of the block's named barriers. */
 void model_barrier(int id, int threads);
-/* The same; whether any of them said yes. */
-bool model_barrier_any(int id, int threads, bool yes);
+/* The same; how many of them said yes. */
+int model_barrier_count(int id, int threads, bool yes);
 /* Arrives there and goes on. */
 void model_barrier_pass(int id, int threads);
 /* Waits for the warp group. */
