@@ -43,44 +43,6 @@ ATTUNE_INLINE void begin_with_pairs(const attune_args &args, const place &p, con
 #endif
 }
 
-/* row_again (row_again.cuh) where a row's columns are others' too: `store` has each two of O, and LSE is written where
- * the row `is_closed`. NOTE: not one function with that, or code of which there is evidence is not that code any more.
- */
-template <int dim_qk, int dim_v, class T>
-ATTUNE_INLINE void sum_row_again(const attune_args &args, const sequence &at, int batch, int head, int row,
-                                 bool is_closed, int lane, T store)
-{
-    const attune_tensor &keys = args.tensor[ATTUNE_K], &values = args.tensor[ATTUNE_V];
-    const int head_kv = head / (int)(args.heads_q / args.heads_kv);
-    const element *query = row_of<element>(args.tensor[ATTUNE_Q], at.batch, head, at.first_q + row);
-    const query_row q = query_row_of(args, at, batch, head, row);
-    row_sum<dim_v> sum = {{negative_infinity(), 0}, {}};
-#pragma unroll 1
-    for (int key = q.keys.first; key < q.keys.end; key += 32) {
-        float score = negative_infinity();
-        bool seen = sees(q, key + lane);
-        if (seen) {
-            const element *k = row_of<element>(keys, at.batch, head_kv, at.first_kv + key + lane);
-            score = apply_score(args, at, q, key + lane, product_of<dim_qk>(query, k));
-        }
-        take_keys<dim_v>(sum, values, row_of<element>(values, at.batch, head_kv, at.first_kv + key), score,
-                         __ballot_sync(0xffffffff, seen), lane);
-    }
-    float all = group_sum<32>(sum.soft.sum), maximum = sum.soft.maximum;
-    const float factor = online_take_sink(args, head, maximum, all), normaliser = factor * online_normaliser(all);
-    if constexpr (ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK) {
-        if (is_closed && wants_lse(args) && lane == 0) {
-            store_lse(args, at.batch, head, at.first_q + row, maximum, all);
-        }
-    }
-#pragma unroll
-    for (int c = 0; c < (dim_v + 63) / 64; ++c) {
-        if (c * 64 + lane * 2 < dim_v) {
-            store(c * 64 + lane * 2, pack_two(sum.o[c][0] * normaliser, sum.o[c][1] * normaliser));
-        }
-    }
-}
-
 /* The warp's rows again of which some column of its stripe `o` is not finite, of the denominators `sum` and
  * `sum_below`: hidden values of NaN make all of a tile's rows NaN, hidden keys their own. */
 template <int n>
