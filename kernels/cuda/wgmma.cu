@@ -87,7 +87,12 @@ ATTUNE_INLINE void close_rows(const attune_args &args, const job &j, const consu
             float factor = take_sink(args, j, c, reference[r], sum[r]);
             normaliser[r] = none ? 0.0f : ptx_rcp_approx_ftz_f32(sum[r]) * factor;
         } else {
-            normaliser[r] = sum[r] == 0 ? 0.0f : ptx_rcp_approx_ftz_f32(sum[r]);
+#if FAR_MAX
+            float all = sum[r] + group_sum<4>(c.lost[r]); /* as products have it */
+#else
+            float all = sum[r];
+#endif
+            normaliser[r] = sum[r] == 0 ? 0.0f : ptx_rcp_approx_ftz_f32(all);
         }
     }
     if (args.tensor[ATTUNE_LSE].data != nullptr && c.thread % 4 == 0) {
@@ -390,6 +395,7 @@ ATTUNE_INLINE void run_tiles(const attune_args &args, Shared &shared, const job 
     int i = c.first + 1;
 #if FAR_MAX
     c.largest = {{0, 0}};
+    c.lost[0] = c.lost[1] = 0;
 #endif
 #pragma unroll 1
     for (; i < c.sharp; ++i) {
@@ -403,7 +409,7 @@ ATTUNE_INLINE void run_tiles(const attune_args &args, Shared &shared, const job 
             run_tile<UNEVEN>(args, shared, j, c, i, s, p, o);
         }
     }
-    settle_largest(c.rows, c.largest);
+    settle_largest(c.lost, c.largest);
 #endif
     if (sharp_apart && i < c.blocks) {
         static_max_end(c.rows);

@@ -219,18 +219,19 @@ template <int count, int n> ATTUNE_INLINE largest_weights largest_of(const float
     return largest;
 }
 
-/* What a row's sum has too little. */
+/* By how much a weight is larger once it is rounded. */
 ATTUNE_INLINE float rounded_off(unsigned bits)
 {
     return to_float(from_float<element>(__uint_as_float(bits))) - __uint_as_float(bits);
 }
 
-/* Before references move. */
-ATTUNE_INLINE void settle_largest(row_pair &rows, largest_weights &largest)
+/* Before references move. NOTE: what sums have too little for O is kept apart, since LSE is of the weights as they are.
+ */
+ATTUNE_INLINE void settle_largest(float (&lost)[2], largest_weights &largest)
 {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        rows.sum[r] += rounded_off(largest.bits[r]);
+        lost[r] += rounded_off(largest.bits[r]);
         largest.bits[r] = 0;
     }
 }

@@ -47,7 +47,8 @@ struct consumer {
  * there is evidence is not that code any more. */
 #if FAR_MAX
     largest_weights largest;
-    int uneven; /* tiles from `sharp` up to it mind their largest weights instead */
+    float lost[2]; /* by rounding, of those of before */
+    int uneven;    /* tiles from `sharp` up to it mind their largest weights instead */
 #endif
 #if ATTUNE_HAS_ALIBI
     int position, begins; /* of the lane's first row less its first column; the tile the walk begins at */

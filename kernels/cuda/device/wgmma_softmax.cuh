@@ -158,6 +158,10 @@ ATTUNE_INLINE void raise_reference(const attune_args &args, const job &j, consum
     } else {
         static_max_lower(c.rows, s, sum, factor);
     }
+#if FAR_MAX
+    c.lost[0] *= factor[0];
+    c.lost[1] *= factor[1];
+#endif
     rows_rescale<0>(o, factor);
 }
 
@@ -171,8 +175,10 @@ ATTUNE_INLINE void softmax_of_uneven_tile(const attune_args &args, const job &j,
     largest_weights largest = {{0, 0}};
     bool exact = i <= c.exact_until;
     if (exact) {
-        settle_largest(c.rows, c.largest);
+        settle_largest(c.lost, c.largest);
         static_max_raise<all_scores>(c.rows, s, by, factor);
+        c.lost[0] *= factor[0];
+        c.lost[1] *= factor[1];
     }
     static_max_exponentiate<0, scores_ahead>(c.rows, s, by, sum, largest);
     finish_values<(AHEAD < 4)>(c, values, p, o);
@@ -181,7 +187,7 @@ ATTUNE_INLINE void softmax_of_uneven_tile(const attune_args &args, const job &j,
     if (exact) {
         rows_rescale<1>(o, factor);
     } else if (!static_max_holds(sum, by)) {
-        settle_largest(c.rows, c.largest);
+        settle_largest(c.lost, c.largest);
         raise_reference(args, j, c, i, by, s, o, sum);
         rows_pack<all_scores>(s, p);
         largest = largest_of<all_scores>(s);
