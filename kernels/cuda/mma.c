@@ -6,7 +6,7 @@ enum { WARPS, SPLITS, STRIPS, BLOCK_N, STAGES, Q_REGISTERS, AHEAD, MIN_BLOCKS, P
 static const int32_t warps_values[] = {1, 2, 4, 8};
 static const int32_t splits_values[] = {1, 2, 4, 8};
 static const int32_t strips_values[] = {1, 2};
-static const int32_t block_n_values[] = {32, 64, 128};
+static const int32_t block_n_values[] = {32, 48, 64, 96, 128};
 static const int32_t stages_values[] = {1, 2, 3, 4};
 static const int32_t switch_values[] = {0, 1};
 static const int32_t min_blocks_values[] = {1, 2, 3, 4};
@@ -15,7 +15,7 @@ static const int32_t chunk_values[] = {0, 256, 512, 1024, 2048, 4096};
 
 static const attune_param params[PARAMS] = {
     [WARPS] = {"WARPS", warps_values, 4, 0},    [SPLITS] = {"SPLITS", splits_values, 4, 0},
-    [STRIPS] = {"STRIPS", strips_values, 2, 0}, [BLOCK_N] = {"BLOCK_N", block_n_values, 3, 0},
+    [STRIPS] = {"STRIPS", strips_values, 2, 0}, [BLOCK_N] = {"BLOCK_N", block_n_values, 5, 0},
     [STAGES] = {"STAGES", stages_values, 4, 0}, [Q_REGISTERS] = {"Q_REGISTERS", switch_values, 2, 0},
     [AHEAD] = {"AHEAD", switch_values, 2, 0},   [MIN_BLOCKS] = {"MIN_BLOCKS", min_blocks_values, 4, 0},
     [PACK] = {"PACK", switch_values, 2, 0},     [CHUNK] = {"CHUNK", chunk_values, 6, 0},
@@ -63,16 +63,17 @@ static int32_t pairs_of(const attune_problem *problem, const attune_config *conf
 }
 
 /* Whether the block's tile lies in shared memory, registers being short. */
-static bool shares_tile(const attune_problem *problem)
+static bool shares_tile(const attune_problem *problem, const attune_config *config)
 {
     return problem->softcap != 0 || problem->draft_mask || attune_is_windowed(problem) ||
-           (attune_is_causal(problem) && (problem->varlen || problem->strict || problem->offset_kind != 0));
+           (attune_is_causal(problem) &&
+            (config->value[AHEAD] || problem->varlen || problem->strict || problem->offset_kind != 0));
 }
 
 /* What the source takes: Q, the rings, bias and mask, and the block's tile. */
 static int32_t smem_of(const attune_problem *problem, const attune_config *config)
 {
-    return (shares_tile(problem) ? TILE_BYTES : 0) + 2 * block_m(config) * pitch_of(problem->head_dim_qk) +
+    return (shares_tile(problem, config) ? TILE_BYTES : 0) + 2 * block_m(config) * pitch_of(problem->head_dim_qk) +
            config->value[SPLITS] * (ring_of(problem, config) + pairs_of(problem, config));
 }
 
@@ -168,6 +169,12 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
     if (config->value[AHEAD] && (config->value[STAGES] != 2 || has_pairs(problem))) {
         return attune_refuse(reason, "AHEAD 1: with STAGES 2, no bias and no mask only");
     }
+    if (config->value[AHEAD] && (problem->draft_mask || config->value[PACK])) {
+        return attune_refuse(reason, "AHEAD 1: without drafts, and with PACK 0");
+    }
+    if (has_pairs(problem) && (config->value[BLOCK_N] & (config->value[BLOCK_N] - 1)) != 0) {
+        return attune_refuse(reason, "BLOCK_N %d: with a bias or a mask a power of 2", config->value[BLOCK_N]);
+    }
     if (has_pairs(problem) && config->value[STAGES] != 2) {
         return attune_refuse(reason, "STAGES %d: with a bias or a mask 2 only", config->value[STAGES]);
     }
@@ -192,10 +199,10 @@ static void resources(const attune_problem *problem, const attune_target *target
 }
 
 /* By what was fastest on an H200 or an H100, for head dims up to 64, 128 and 256; then what fits where there is less
- * shared memory. FEW: where there is not a tile of 128 queries for each multiprocessor. STILL: where all rows see the
- * same keys but for bias and mask. LONG: where queries that share keys fit into a strip, and keys are many: the chunk
- * is the same whatever the lengths, so that bits are. PAIRS: with a bias or a mask. */
-enum { FEW = 1, STILL = 2, LONG = 4, PAIRS = 8, LONG_KEYS = 512 };
+ * shared memory. FEW: where there is not a tile of 128 queries for each multiprocessor. CAPPED: with softcap, where
+ * larger tiles spill. LONG: where queries that share keys fit into a strip, and keys are many: the chunk is the same
+ * whatever the lengths, so that bits are. PAIRS: with a bias or a mask. */
+enum { FEW = 1, CAPPED = 2, LONG = 4, PAIRS = 8, LONG_KEYS = 512 };
 static const struct {
     int32_t where, arch, dim_least, dim_most; /* from this architecture on: with others the compiler spills */
     attune_config config;
@@ -212,10 +219,13 @@ static const struct {
     {FEW, 80, 0, 128, {{2, 4, 1, 64, 2, 1, 0, 1}}},
     {FEW, 80, 0, 128, {{2, 2, 1, 64, 2, 1, 0, 1}}},
     {FEW, 80, 65, 256, {{2, 2, 1, 32, 2, 0, 0, 1}}},
-    {STILL, 90, 0, 64, {{4, 1, 2, 128, 2, 0, 1, 2}}},
+    {CAPPED, 90, 0, 64, {{4, 1, 2, 96, 2, 0, 1, 2}}},
+    {0, 90, 0, 64, {{4, 1, 2, 128, 2, 0, 1, 2}}},
     {0, 90, 0, 64, {{4, 1, 2, 128, 2, 0, 0, 2}}},
     {0, 80, 0, 64, {{4, 1, 2, 64, 2, 1, 0, 2}}},
-    {STILL, 90, 65, 128, {{4, 1, 2, 64, 2, 0, 1, 2}}},
+    {CAPPED, 90, 65, 128, {{4, 1, 2, 48, 2, 0, 1, 2}}},
+    {CAPPED, 80, 65, 128, {{4, 1, 2, 48, 2, 0, 0, 2}}},
+    {0, 90, 65, 128, {{4, 1, 2, 64, 2, 0, 1, 2}}},
     {0, 80, 65, 128, {{4, 1, 2, 64, 2, 0, 0, 2}}},
     {0, 80, 65, 128, {{4, 1, 2, 32, 2, 0, 0, 2}}},
     {0, 80, 65, 128, {{8, 1, 1, 64, 2, 0, 0, 1}}},
@@ -236,15 +246,14 @@ static bool suits(const attune_problem *problem, const attune_target *target, si
     const int32_t dim = problem->head_dim_qk > problem->head_dim_v ? problem->head_dim_qk : problem->head_dim_v;
     const int64_t tiles = (problem->seqlen_q + TILE - 1) / TILE * problem->batch * problem->heads_q;
     const int32_t smem = smem_of(problem, config), where = candidates[index].where;
-    const bool still = !attune_is_causal(problem) && !attune_is_windowed(problem);
     const int64_t rows = has_pairs(problem) || problem->alibi
                              ? problem->seqlen_q
                              : ceil_div(problem->seqlen_q * problem->heads_q, problem->heads_kv);
     const bool is_long = rows <= STRIP_ROWS && problem->seqlen_kv > LONG_KEYS;
     return target->arch >= candidates[index].arch && dim >= candidates[index].dim_least &&
            dim <= candidates[index].dim_most && (!(where & FEW) || tiles <= target->sm_count) &&
-           (!(where & STILL) || still) && (!(where & PAIRS) || has_pairs(problem)) && (!(where & LONG) || is_long) &&
-           valid(problem, target, config, NULL) && smem <= target->smem_optin_bytes &&
+           (!(where & CAPPED) || problem->softcap != 0) && (!(where & PAIRS) || has_pairs(problem)) &&
+           (!(where & LONG) || is_long) && valid(problem, target, config, NULL) && smem <= target->smem_optin_bytes &&
            config->value[MIN_BLOCKS] * (smem + RESERVED) <= target->smem_sm_bytes;
 }
 
@@ -291,6 +300,17 @@ static attune_term packed_tiles(const attune_config *config)
     return attune_term_mul(attune_term_mul(attune_term_size(ATTUNE_SIZE_BATCH), heads), tiles);
 }
 
+/* Tiles of packed sequences' rows, of all heads: what is left of a sequence takes one more. */
+static attune_term varlen_tiles(const attune_config *config)
+{
+    const attune_term rows = attune_term_const(block_m(config)), batch = attune_term_size(ATTUNE_SIZE_BATCH);
+    const attune_term longest = attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_Q), rows);
+    const attune_term all =
+        attune_term_join(attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_TOTAL_Q), rows), ATTUNE_TERM_ADD, batch);
+    return attune_term_mul(attune_term_size(ATTUNE_SIZE_HEADS_Q),
+                           attune_term_min(attune_term_mul(batch, longest), all));
+}
+
 static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
                   attune_steps *out)
 {
@@ -298,6 +318,9 @@ static void steps(const attune_problem *problem, const attune_target *target, co
         attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_KV), attune_term_const(config->value[CHUNK]));
     attune_steps steps = at_follow_by_rows("fwd_mma", block_m(config), threads_of(config), smem_of(problem, config));
     (void)target;
+    if (problem->varlen && shares_tile(problem, config) && config->value[CHUNK] == 0) {
+        steps.step[0].as.kernel.grid[0] = varlen_tiles(config);
+    }
     if (config->value[PACK]) {
         steps.step[0].as.kernel.grid[0] = packed_tiles(config);
     }
@@ -333,8 +356,12 @@ static const attune_shipped shipped[] = {
     {"b2,h8,hkv2,s300,d72,dv40,bf16,causal,window=64:0,softcap=30,bias=bxh,mask,alibi,sink,seqused,strict", ""},
     {"b4,h16,s2048,d128,bf16,bias=1xh", ""},
     {"b4,h16,s2048,d128,fp16,causal,mask", ""},
-    {"b4,h16,s2048,d128,bf16,softcap=30",
-     "WARPS=4,SPLITS=1,STRIPS=2,BLOCK_N=32,STAGES=2,Q_REGISTERS=0,AHEAD=1,MIN_BLOCKS=2"},
+    {"b4,h16,s2048,d128,bf16,softcap=30", ""},
+    {"b4,h32,s2048,d64,bf16,softcap=30", ""},
+    {"b1,h16,s4096,d128,bf16,window=1024:0", ""},
+    {"b1,h32,s4096,d64,bf16,window=1024:0", ""},
+    {"b8,h16,s2048,d64,fp16,causal", ""},
+    {"b16,h16,s4096,d128,bf16,varlen=1,causal", ""},
     {"b4,h32,hkv8,sq1,skv2048,d128,bf16,mask", ""},
     {"b4,h16,s2048,d64,fp16,bias=bxh:fp32,mask", ""},
     {"b2,h8,s1024,d256,bf16,bias=1xh", ""},

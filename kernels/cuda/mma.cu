@@ -26,7 +26,7 @@ ATTUNE_INLINE void load_queries(queries &q, int to, int step)
 {
 #pragma unroll
     for (int t = 0; t < STRIPS; ++t) {
-        load_operand<pitch_qk>(q.a[to][t], q.rows, t, step);
+        load_operand<pitch_qk>(q.a[to][t], q.rows, t * (STRIP_STEP / 16), step);
     }
 }
 
@@ -82,9 +82,15 @@ ATTUNE_INLINE void hide_keys(const attune_args &args, const tile &t, int row, in
     int first[2], end[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        const key_range seen = keys_seen(args, t.at, query_of(t, (attune_i64)row + r * 8));
-        first[r] = seen.first - key;
-        end[r] = seen.end - key;
+        if constexpr (PACK) {
+            const key_range seen = keys_seen(args, t.at, query_of(t, (attune_i64)row + r * 8));
+            first[r] = seen.first - key;
+            end[r] = seen.end - key;
+        } else { /* in the tile's numbers: 32 bits are enough */
+            const int more = row - t.first_row + r * 8;
+            first[r] = BEGINS_MOVE ? max(t.sees.first + more, 0) - key : 0;
+            end[r] = (ENDS_MOVE ? max(min(t.sees.end + more, t.keys.kv_end), 0) : t.keys.kv_end) - key;
+        }
     }
     rows_hide<BEGINS_MOVE, scores>(s, first, end, lane);
     if constexpr (ATTUNE_HAS_DRAFT) {
@@ -151,7 +157,7 @@ ATTUNE_INLINE void hide_strips(const attune_args &args, const tile &t, const pla
 {
 #pragma unroll
     for (int strip = 0; strip < STRIPS; ++strip) {
-        hide_keys(args, t, p.row + strip * 16, key, p.lane, s[strip]);
+        hide_keys(args, t, p.row + strip * STRIP_STEP, key, p.lane, s[strip]);
     }
 }
 
@@ -168,7 +174,8 @@ ATTUNE_INLINE void take_in(const attune_args &args, const tile &t, const place &
                            pairs_of_warp &pairs, const element *v, float (&s)[STRIPS][scores],
                            strip_state (&state)[STRIPS])
 {
-    const bool masked = needs_mask(view.all_see.first, view.all_see.end, key, BLOCK_N);
+    const bool masked = AHEAD && !careful ? key < t.whole.first || key >= t.whole.end
+                                          : needs_mask(view.all_see.first, view.all_see.end, key, BLOCK_N);
     weights w;
     if constexpr (CURVED && !careful) {
         row_extents extents;
@@ -184,7 +191,7 @@ ATTUNE_INLINE void take_in(const attune_args &args, const tile &t, const place &
     }
 #pragma unroll
     for (int strip = 0; strip < STRIPS; ++strip) {
-        finish_scores(args, t, view, p.row + strip * 16, key, masked, p.lane, careful, pairs, strip, s[strip]);
+        finish_scores(args, t, view, p.row + strip * STRIP_STEP, key, masked, p.lane, careful, pairs, strip, s[strip]);
     }
     if constexpr (HIDES_ANYWHERE) {
         if (sees_nothing(s)) {
@@ -262,10 +269,19 @@ ATTUNE_INLINE void visit_by_turns(const attune_args &args, const tile &t, const 
     }
 }
 
+/* What comes behind the barrier of a tile whose keys are done with. */
+ATTUNE_INLINE void copy_ahead(const attune_args &args, Ring &ring, int stage, const tile &t, const place &p, int key)
+{
+    constexpr int step = SPLITS * BLOCK_N;
+    copy_keys(args, ring.k[stage], t, p, key + 2 * step);
+    copy_values(args, ring.v[stage ^ 1], t, p, key + step);
+    ptx_cp_async_commit_group();
+}
+
 /* The same with keys a tile ahead of values: the next tile's products follow this one's values, and no barrier stands
- * between; the first wait for keys alone. NOTE: they are left out for no warp whose rows see none of the tile. Where
- * scores come of two ways the compiler keeps both in registers. */
-template <bool careful>
+ * between; the first wait for keys alone. NOTE: no step of a tile is left out for what a warp's rows do not see. Where
+ * scores come of two ways the compiler keeps both in registers, and a branch between weights and values keeps it from
+ * mixing them. */
 ATTUNE_INLINE void visit_ahead(const attune_args &args, const tile &t, const place &p, const warp_view &view,
                                Ring &ring, pairs_of_warp &pairs, queries &q, strip_state (&state)[STRIPS])
 {
@@ -274,30 +290,28 @@ ATTUNE_INLINE void visit_ahead(const attune_args &args, const tile &t, const pla
     if (key >= t.keys.end) {
         return;
     }
-    float s[STRIPS][scores];
     ptx_cp_async_wait_group<1>();
-    split_barrier<SPLITS, split_threads>(p.split); /* the first keys are there */
+    split_barrier<SPLITS, split_threads>(p.split);              /* the first keys are there */
+    if (ATTUNE_HAS_VARLEN && p.row - p.lane / 4 >= t.end_row) { /* the warp has no rows: it copies */
+#pragma unroll 1
+        for (; key < t.keys.end; key += step, stage ^= 1) {
+            ptx_cp_async_wait_group<0>();
+            split_barrier<SPLITS, split_threads>(p.split);
+            copy_ahead(args, ring, stage, t, p, key);
+        }
+        return;
+    }
+    float s[STRIPS][scores];
     multiply_keys(ring.k[0], q, p.lane, s);
 #pragma unroll 1
     while (key < t.keys.end) {
         ptx_cp_async_wait_group<0>();
         split_barrier<SPLITS, split_threads>(p.split); /* this tile's values and the next one's keys are there */
-        copy_keys(args, ring.k[stage], t, p, key + 2 * step);
-        copy_values(args, ring.v[stage ^ 1], t, p, key + step);
-        ptx_cp_async_commit_group();
-        if (!is_hidden(view, pairs, p, key)) {
-            take_in<careful>(args, t, p, view, key, pairs, ring.v[stage], s, state);
-        } else {
-            copy_next_pairs(args, pairs, t, p, key);
-        }
+        copy_ahead(args, ring, stage, t, p, key);
+        take_in<false>(args, t, p, view, key, pairs, ring.v[stage], s, state);
         key += step;
         stage ^= 1;
-        if constexpr (ROWS_DIFFER || ATTUNE_HAS_SOFTCAP) {
-            if (key >= t.keys.end) {
-                return;
-            }
-            multiply_keys(ring.k[stage], q, p.lane, s);
-        } else if (key < t.keys.end) {
+        if (key < t.keys.end) {
             multiply_keys(ring.k[stage], q, p.lane, s);
         }
     }
@@ -322,7 +336,7 @@ ATTUNE_INLINE void begin_queries(Shared &shared, const place &p, bool negative, 
         negate_queries(shared);
         __syncthreads();
     }
-    q.rows = lane_rows<pitch_qk>(shared.q, p.warp * WARP_ROWS, p.lane);
+    q.rows = lane_rows<pitch_qk>(shared.q, p.warp * WARP_STEP, p.lane);
     if constexpr (Q_REGISTERS) {
 #pragma unroll
         for (int d = 0; d < steps_qk; ++d) {
@@ -336,7 +350,7 @@ ATTUNE_INLINE void visit_keys(const attune_args &args, const tile &t, const plac
                               strip_state (&state)[STRIPS])
 {
     const float factor = score_factor(args);
-    const int first_row = p.row - p.lane / 4, last_row = min(first_row + WARP_ROWS, t.end_row) - 1;
+    const int first_row = p.row - p.lane / 4, last_row = min(first_row + (STRIPS - 1) * STRIP_STEP + 16, t.end_row) - 1;
     warp_view view = {pair_scale(args), CURVED ? fabsf(score_inner(args)) : score_inner(args), {0, 0}, {0, 0}};
     if (last_row >= first_row) {
         view.any_sees = keys_seen_by_any(args, t.at, query_of(t, first_row), query_of(t, last_row));
@@ -349,7 +363,7 @@ ATTUNE_INLINE void visit_keys(const attune_args &args, const tile &t, const plac
     begin_queries(shared, p, (CURVED ? args.scale < 0 : !ADDS_PAIRS && !ATTUNE_HAS_SOFTCAP && factor < 0) && !careful,
                   q);
     if constexpr (AHEAD && !careful) {
-        visit_ahead<careful>(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), q, state);
+        visit_ahead(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), q, state);
     } else if constexpr (STAGES == 1) {
         visit_by_turns<careful>(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), q, state);
     } else {
@@ -381,7 +395,7 @@ ATTUNE_INLINE void store_strip(const attune_args &args, const tile &t, const pla
 {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        const int row = p.row + strip * 16 + r * 8;
+        const int row = p.row + strip * STRIP_STEP + r * 8;
         const bool exists = row < t.at.length_q;
         const float sum = group_sum<4>(state.rows.sum[r]);
         const attune_i64 place = t.at.first_q + row;
@@ -476,6 +490,15 @@ ATTUNE_INLINE bool join(const attune_args &args, Shared &shared, const place &p,
     return true;
 }
 
+ATTUNE_INLINE void find_ranges(const attune_args &args, tile &t)
+{
+    const attune_i64 position = t.first_row + t.at.offset;
+    const attune_i64 most = min(t.at.length_kv + 1024, (attune_i64)0x7ffffc00);
+    t.sees.first = BEGINS_MOVE ? (int)clamp_i64(window_first(args, position), -1024, most) : 0;
+    t.sees.end = ENDS_MOVE ? (int)clamp_i64(window_end(args, position), -1024, most) : 0;
+    t.whole = key_range{t.keys.all_see.first, t.keys.all_see.end / BLOCK_N * BLOCK_N};
+}
+
 /* The block's tile, and what it has of its keys. */
 ATTUNE_INLINE tile tile_of_block(const attune_args &args)
 {
@@ -489,18 +512,8 @@ ATTUNE_INLINE tile tile_of_block(const attune_args &args)
     } else {
         t.keys = key_loop_of<BLOCK_N>(args, t.at, t.w, t.first_row, t.end_row);
     }
+    find_ranges(args, t);
     return t;
-}
-
-ATTUNE_INLINE place place_of(unsigned thread, int first_row)
-{
-    place p;
-    p.split = SPLITS == 1 ? 0 : (int)thread / split_threads;
-    p.thread = (int)thread % split_threads;
-    p.warp = p.thread / 32;
-    p.lane = p.thread % 32;
-    p.row = first_row + p.warp * WARP_ROWS + p.lane / 4;
-    return p;
 }
 
 extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)

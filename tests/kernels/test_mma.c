@@ -64,6 +64,9 @@ static void pairs_take_their_tile(void **state)
         assert_int_equal(at_kernel_mma.valid(&problem, &target, &deeper, &reason), i == 0);
     }
     assert_string_equal(reason.text, "STAGES 3: with a bias or a mask 2 only");
+    assert_ok(at_config_parse(&at_kernel_mma, "BLOCK_N=48", &config));
+    assert_false(at_kernel_mma.valid(&problem, &target, &config, &reason));
+    assert_string_equal(reason.text, "BLOCK_N 48: with a bias or a mask a power of 2");
 }
 
 /* Of rows that blocks share, and keys that they divide. */
@@ -111,6 +114,7 @@ static void keys_go_ahead_alone(void **state)
         {"b1,h8,s512,d64,fp16", "STAGES=1", false},
         {"b1,h8,s512,d64,fp16,bias=1xh", "STAGES=2", false},
         {"b1,h8,s512,d64,fp16,mask", "STAGES=2", false},
+        {"b1,h8,s512,d64,fp16,causal,window=64:0,softcap=20", "BLOCK_N=48", true},
     };
     attune_target target;
     (void)state;

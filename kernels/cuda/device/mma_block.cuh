@@ -16,12 +16,20 @@ constexpr int scores = BLOCK_N / 2, outputs = columns_o * 8; /* of a strip, in a
 constexpr int split_threads = WARPS * 32;
 constexpr int LAZY = 8;
 /* Where some step of a tile's values is left out if no row of the warp sees its keys. */
-enum { TRIM = BEGINS_MOVE ? dim_v > 64 : ENDS_MOVE };
+enum { TRIM = AHEAD ? 0 : BEGINS_MOVE ? dim_v > 64 : ENDS_MOVE };
 /* Where registers are short the block's tile lies in shared memory. NOTE: elsewhere that costs 3 to 6 %, since a tile's
  * copies begin with its reads. */
 enum {
     SHARES_TILE = ATTUNE_HAS_SOFTCAP || ATTUNE_HAS_DRAFT || WINDOWED ||
-                  (CAUSAL && (ATTUNE_HAS_VARLEN || ATTUNE_HAS_STRICT || ATTUNE_OFFSET_KIND != 0))
+                  (CAUSAL && (AHEAD || ATTUNE_HAS_VARLEN || ATTUNE_HAS_STRICT || ATTUNE_OFFSET_KIND != 0))
+};
+
+/* Strip t of warp w is the block's sixteen rows from t x STRIP_STEP + w x WARP_STEP on. With AHEAD, where a tile takes
+ * all warps alike, a warp's strips lie far apart if rows see different keys, so that all warps have masks at once. */
+enum {
+    SPREADS = AHEAD && (BEGINS_MOVE || ENDS_MOVE),
+    STRIP_STEP = SPREADS ? WARPS * 16 : 16,
+    WARP_STEP = SPREADS ? 16 : WARP_ROWS
 };
 
 /* The block's rows, and its way through the keys. */
@@ -31,6 +39,8 @@ struct tile {
     int first_row, end_row; /* first_row >= end_row: there is nothing to work out */
     int heads;              /* with CHUNK: that share the rows; w.head is the first */
     key_loop keys;
+    key_range sees;  /* keys that the first row sees, whatever keys there are; row r further on those r further on */
+    key_range whole; /* of whole tiles that all rows see */
 };
 
 struct Ring {
@@ -50,7 +60,7 @@ static_assert(sizeof(tile) <= 256, "a tile's room");
 static_assert(sizeof(Shared) + pair_bytes + tile_bytes == ATTUNE_SMEM_BYTES,
               "the descriptor predicts another amount of shared memory");
 static_assert(split_threads * SPLITS == ATTUNE_THREADS, "the descriptor predicts another number of threads");
-static_assert(!AHEAD || (STAGES == 2 && !STAGES_PAIRS), "keys of two tiles, and nothing else");
+static_assert(!AHEAD || (STAGES == 2 && !HIDES_ANYWHERE && !PACK), "keys of two tiles, and rows that see ranges");
 static_assert(!STAGES_PAIRS || STAGES == 2, "one tile of them ahead");
 static_assert(BLOCK_N <= 128, "a bit for each score of a strip");
 static_assert(dim_qk % 8 == 0 && dim_v % 8 == 0 && BLOCK_N % 16 == 0, "whole parts and operands");
@@ -61,6 +71,17 @@ struct place {
     int warp, lane;    /* warp: of the split */
     int row;           /* of the lane's first row, in the sequence */
 };
+
+ATTUNE_INLINE place place_of(unsigned thread, int first_row)
+{
+    place p;
+    p.split = SPLITS == 1 ? 0 : (int)thread / split_threads;
+    p.thread = (int)thread % split_threads;
+    p.warp = p.thread / 32;
+    p.lane = p.thread % 32;
+    p.row = first_row + p.warp * WARP_STEP + p.lane / 4;
+    return p;
+}
 
 /* Of a strip: O, and the softmax so far. */
 struct strip_state {

@@ -60,53 +60,85 @@ ATTUNE_INLINE void copy_packed_queries(const attune_args &args, element *to, con
     }
 }
 
-/* The place of a block's tile among those of sequences of different lengths: those with most keys come first, so that
- * the last blocks are short ones, and tiles that no sequence has are nowhere between. A warp looks, a lane at each
- * sequence; false: there is no such tile. */
+/* The place of a block's tile among those of sequences of different lengths: of 32 sequences those with most keys come
+ * first, so that the last blocks are short ones, and tiles that no sequence has are nowhere between. A warp looks, a
+ * lane at each sequence; false: there is no such tile. */
 ATTUNE_INLINE bool find_tile_by_length(const attune_args &args, int block, work &w)
 {
     const int lane = (int)(ptx_mov_tid_x() % 32), heads = (int)args.heads_q;
-    int keys = -1, tiles = 0, before = 0;
-    if (lane < args.batch) {
-        const sequence at = sequence_of(args, lane);
-        keys = (int)at.length_kv;
-        tiles = (int)((at.length_q + BLOCK_M - 1) / BLOCK_M);
-    }
+    for (int first = 0; first < args.batch; first += 32) {
+        int keys = -1, tiles = 0, before = 0, all = 0;
+        if (first + lane < args.batch) {
+            const sequence at = sequence_of(args, first + lane);
+            keys = (int)at.length_kv;
+            tiles = (int)((at.length_q + BLOCK_M - 1) / BLOCK_M);
+        }
 #pragma unroll
-    for (int other = 0; other < 32; ++other) {
-        const int its_keys = __shfl_sync(0xffffffff, keys, other), its_tiles = __shfl_sync(0xffffffff, tiles, other);
-        before += its_keys > keys || (its_keys == keys && other < lane) ? its_tiles : 0;
+        for (int other = 0; other < 32; ++other) {
+            const int its_keys = __shfl_sync(0xffffffff, keys, other);
+            const int its_tiles = __shfl_sync(0xffffffff, tiles, other);
+            before += its_keys > keys || (its_keys == keys && other < lane) ? its_tiles : 0;
+            all += its_tiles;
+        }
+        const int at = block - before * heads;
+        const unsigned has = __ballot_sync(0xffffffff, at >= 0 && at < tiles * heads);
+        if (has != 0) {
+            const int source = __ffs((int)has) - 1;
+            const unsigned place = (unsigned)__shfl_sync(0xffffffff, at, source);
+            const unsigned its_tiles = (unsigned)__shfl_sync(0xffffffff, tiles, source);
+            const unsigned fast = CAUSAL && !BEGINS_MOVE ? (unsigned)heads : its_tiles, slow = place / fast;
+            const int rest = (int)(place - slow * fast);
+            w.batch = first + source;
+            w.head = CAUSAL && !BEGINS_MOVE ? rest : (int)slow;
+            w.tile = CAUSAL && !BEGINS_MOVE ? (int)(its_tiles - 1 - slow) : rest;
+            return true;
+        }
+        block -= all * heads;
     }
-    block -= before * heads;
-    const unsigned has = __ballot_sync(0xffffffff, block >= 0 && block < tiles * heads);
-    if (has == 0) {
-        return false;
-    }
-    w.batch = __ffs((int)has) - 1;
-    block = __shfl_sync(0xffffffff, block, w.batch);
-    tiles = __shfl_sync(0xffffffff, tiles, w.batch);
-    w.head = CAUSAL ? block % heads : block / tiles;
-    w.tile = CAUSAL ? tiles - 1 - block / heads : block % tiles;
-    return true;
+    return false;
 }
 
-/* The same where a block has rows of one head, with tiles that see most keys first. A whole warp calls it. */
+/* Heads whose keys and values share L2 while tiles of all of them are worked out, those that see most keys first: as
+ * many as have 32 MiB of them, or 16 if these are 32. */
+ATTUNE_INLINE unsigned heads_together(const attune_args &args)
+{
+    const attune_u64 bytes = (attune_u64)max(args.seqlen_kv, (attune_i64)1) * ((dim_qk + dim_v) * 2);
+    const int bits = 42 - __clz((int)min((bytes - 1) >> 10, (attune_u64)1 << 20));
+    const unsigned heads = bits > 25 ? 1 : min(1u << (25 - bits), max(bits > 24 ? 1u : 1u << (24 - bits), 32u));
+    return heads * (args.heads_q == args.heads_kv ? 1 : (unsigned)args.heads_q / (unsigned)args.heads_kv);
+}
+
+ATTUNE_INLINE void find_tile_of_head(const attune_args &args, unsigned block, work &w)
+{
+    const unsigned tiles = (unsigned)((args.seqlen_q + BLOCK_M - 1) / BLOCK_M), heads = (unsigned)args.heads_q;
+    unsigned row;
+    if constexpr (CAUSAL && !BEGINS_MOVE) {
+        const unsigned rows = (unsigned)args.batch * heads, most = min(heads_together(args), rows);
+        const unsigned first = block / (most * tiles) * most, at = block - first * tiles;
+        const unsigned together = min(most, rows - first), rank = at / together;
+        row = first + at - rank * together;
+        w.tile = (int)(tiles - 1 - rank);
+    } else {
+        row = block / tiles;
+        w.tile = (int)(block - row * tiles);
+    }
+    w.batch = (int)(row / heads);
+    w.head = (int)(row - (unsigned)w.batch * heads);
+}
+
+/* The same where a block has rows of one head. A whole warp calls it. */
 ATTUNE_INLINE bool find_tile_of_block(const attune_args &args, unsigned block, tile &t)
 {
     if constexpr (CHUNK) {
         return find_packed_tile(args, block, t);
     }
-    if (ATTUNE_HAS_VARLEN && SHARES_TILE && args.batch <= 32) {
+    if constexpr (ATTUNE_HAS_VARLEN && SHARES_TILE) {
         if (!find_tile_by_length(args, (int)block, t.w)) {
             t.first_row = 0;
             return false;
         }
     } else {
-        const queue q = queue_of<BLOCK_M>(args);
-        int row;
-        find_tile(q, (int)block, row, t.w.tile);
-        t.w.batch = row / (int)args.heads_q;
-        t.w.head = row - t.w.batch * (int)args.heads_q;
+        find_tile_of_head(args, block, t.w);
     }
     t.at = sequence_of(args, t.w.batch);
     t.first_row = t.w.tile * BLOCK_M;
@@ -168,7 +200,7 @@ ATTUNE_INLINE void leave_strip(const attune_args &args, const tile &t, const pla
     const float scale = pair_scale(args);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        const int row = p.row + strip * 16 + r * 8, local = row - t.first_row;
+        const int row = p.row + strip * STRIP_STEP + r * 8, local = row - t.first_row;
         const float maximum = state.rows.maximum[r], sum = group_sum<4>(state.rows.sum[r]);
         if (row >= t.end_row) {
             continue;

@@ -82,7 +82,7 @@ ATTUNE_INLINE void add_values_seen(const attune_args &args, const tile &t, const
     attune_u64 seen[STRIPS];
 #pragma unroll
     for (int strip = 0; strip < STRIPS; ++strip) {
-        seen[strip] = find_seen(args, t, p.row + strip * 16, key, p.lane);
+        seen[strip] = find_seen(args, t, p.row + strip * STRIP_STEP, key, p.lane);
     }
     unsigned rows = lane_rows<pitch_v>(v, 0, p.lane);
 #pragma unroll
