@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What features cost a kernel of attune's: times beside the same kernel without them, in turns, in one process.
 
-    mma_features.py [--library PATH] [--seconds S] [--rounds N] [--kernel KERNEL] GROUP...
+    mma_features.py [--library [NAME=]PATH ...] [--seconds S] [--rounds N] [--kernel KERNEL] GROUP...
 
 A GROUP is PROBLEM@TERMS@TERMS...: a problem, and what is added to it ("causal", "bias=1xh,mask"; "window=1024:0"). A
 kernel may follow ("causal#mma:AHEAD=0"). Arrays are drawn on the device, standard normals; masks hide a fifth of the
@@ -9,6 +9,8 @@ keys; "varlen" packs as many sequences as the batch says, lengths drawn evenly u
 TSV:
 
     problem kernel median_us lo_us hi_us tflops share
+
+Of several libraries each has arms of its own; their names then stand before the kernel.
 
 tflops counts the pairs that lengths, causal masks and windows leave; share: of the plain problem's tflops. That results
 are right is `attune check`'s to say.
@@ -87,14 +89,17 @@ def roles_of(text, p, lengths):
 
 class Features:
     def __init__(self, options):
-        self.options, self.library, self.contexts = options, Library(options.library), {}
+        self.options, self.contexts = options, {}
+        named = [path.rpartition("=") for path in options.library or [""]]
+        self.libraries = {name: Library(path or None) for name, _, path in named}
 
-    def arm(self, text, kernel):
+    def arm(self, name, text, kernel):
         """(graph, calls, operations, kernel, what must stay alive)"""
-        if kernel not in self.contexts:
-            self.contexts[kernel] = Context("cuda", kernel, lib=self.library)
-        plan = self.contexts[kernel].plan(text)
-        p = self.library.problem(text)
+        library = self.libraries[name]
+        if (name, kernel) not in self.contexts:
+            self.contexts[name, kernel] = Context("cuda", kernel, lib=library)
+        plan = self.contexts[name, kernel].plan(text)
+        p = library.problem(text)
         lengths = lengths_of(text, p)
         roles = roles_of(text, p, lengths)
         need = plan.workspace()
@@ -115,12 +120,13 @@ class Features:
         for terms in ["", *more]:
             terms, _, kernel = terms.partition("#")
             text = plain + ("," + terms if terms else "")
-            try:
-                arms[text, kernel] = self.arm(text, kernel or self.options.kernel)
-                samples[text, kernel] = []
-            except (Error, RuntimeError) as reason:
-                print(f"# {text} {kernel}: {str(reason).splitlines()[0]}", flush=True)
-                torch.cuda.synchronize()
+            for name in self.libraries:
+                try:
+                    arms[name, text, kernel] = self.arm(name, text, kernel or self.options.kernel)
+                    samples[name, text, kernel] = []
+                except (Error, RuntimeError) as reason:
+                    print(f"# {text} {name} {kernel}: {str(reason).splitlines()[0]}", flush=True)
+                    torch.cuda.synchronize()
         spent = 0.0
         while arms and (spent < self.options.seconds * 1e6 or len(next(iter(samples.values()))) < self.options.rounds):
             for name in order.sample(list(arms), len(arms)):
@@ -128,16 +134,16 @@ class Features:
                 samples[name].append(us)
                 spent += us * arms[name][1]
         base = math.nan
-        for (text, kernel), (_, _, operations, chosen, _) in arms.items():
-            median, lo, hi = interval(samples[text, kernel])
+        for (name, text, kernel), (_, _, operations, chosen, _) in arms.items():
+            median, lo, hi = interval(samples[name, text, kernel])
             rate = operations / median * 1e-6
             base = rate if math.isnan(base) else base
-            print(f"{text}\t{chosen}\t{median:.2f}\t{lo:.2f}\t{hi:.2f}\t{rate:.1f}\t{rate / base:.3f}", flush=True)
+            print(f"{text}\t{name}{name and ' '}{chosen}\t{median:.2f}\t{lo:.2f}\t{hi:.2f}\t{rate:.1f}\t{rate / base:.3f}", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--library")
+    parser.add_argument("--library", action="append")
     parser.add_argument("--kernel", default="mma")
     parser.add_argument("--seconds", type=float, default=0.3, help="of measuring, a group")
     parser.add_argument("--rounds", type=int, default=7, help="samples of a problem, at least")
