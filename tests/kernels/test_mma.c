@@ -114,7 +114,7 @@ static void keys_go_ahead_alone(void **state)
         {"b1,h8,s512,d64,fp16", "STAGES=1", false},
         {"b1,h8,s512,d64,fp16,bias=1xh", "STAGES=2", false},
         {"b1,h8,s512,d64,fp16,mask", "STAGES=2", false},
-        {"b1,h8,s512,d64,fp16,causal,window=64:0,softcap=20", "BLOCK_N=48", true},
+        {"b1,h8,s512,d64,fp16,causal,window=64:0,softcap=20", "STAGES=2,BLOCK_N=48", true},
     };
     attune_target target;
     (void)state;
