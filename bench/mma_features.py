@@ -138,7 +138,8 @@ class Features:
             median, lo, hi = interval(samples[name, text, kernel])
             rate = operations / median * 1e-6
             base = rate if math.isnan(base) else base
-            print(f"{text}\t{name}{name and ' '}{chosen}\t{median:.2f}\t{lo:.2f}\t{hi:.2f}\t{rate:.1f}\t{rate / base:.3f}", flush=True)
+            label = f"{name} {chosen}" if name else chosen
+            print(f"{text}\t{label}\t{median:.2f}\t{lo:.2f}\t{hi:.2f}\t{rate:.1f}\t{rate / base:.3f}", flush=True)
 
 
 def main():
