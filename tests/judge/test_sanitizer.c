@@ -173,10 +173,13 @@ static void few_queries_keep_long_keys(void **state)
     static const struct {
         const char *text;
         int64_t keys;
-    } cases[] = {{"b1,h32,hkv8,sq1,skv8192,d128,bf16", 1100}, {"b8,h32,hkv8,sq8,skv8192,d128,bf16,causal", 1100},
-                 {"b1,h8,sq1,skv700,d64,fp16", 700},          {"b1,h8,sq50,skv4096,d64,fp16", 200},
+    } cases[] = {{"b1,h32,hkv8,sq1,skv8192,d128,bf16", 1100},
+                 {"b8,h32,hkv8,sq8,skv8192,d128,bf16,causal", 1100},
+                 {"b1,h8,sq1,skv700,d64,fp16", 700},
+                 {"b1,h8,sq50,skv4096,d64,fp16", 200},
                  {"b1,h8,sq32,skv4096,d64,fp16", 1100},
-                 {"b1,h8,sq0,skv4096,d64,fp16", 100},         {"b1,h8,s4096,d64,fp16", 100}};
+                 {"b1,h8,sq0,skv4096,d64,fp16", 100},
+                 {"b1,h8,s4096,d64,fp16", 100}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
         attune_problem problem;
