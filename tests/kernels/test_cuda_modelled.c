@@ -3,27 +3,22 @@
  * gate's own suite. What only a device shows, tests/gpu shows. */
 #include "base/cm.h"
 
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/folder.h"
 #include "base/half.h"
-#include "base/text.h"
-#include "core/config.h"
-#include "core/term.h"
-#include "cuda/build.h"
 #include "cuda/cuda.h"
 #include "judge/sanity.h"
 #include "judge/suite.h"
+#include "kernels/modelled.h"
 #include "kernels/wild_pages.h"
 #include "library/catalogue.h"
 #include "library/context.h"
 
-enum { SEED = 5, CASES = 6, FAR = 1327 }; /* FAR: from a config to the next, a prime */
+enum { SEED = 5, CASES = 6 };
 
 static const struct {
     const char *kernel, *problem;
@@ -95,218 +90,6 @@ static const struct {
       {"decode:WARPS=4,TILES=2,PIECES=2", "b2,h4,hkv2,sq2,skv2500,d64,fp16,window=1200:0"},
       {"decode:WARPS=4,TILES=2,PIECES=4", "b1,h4,hkv2,sq3,skv4200,d64,dv40,bf16,causal,sink"},
 };
-
-/* The kernel under test, and its code for the plan that was made last. */
-static struct {
-    const attune_kernel *kernel;
-    const char *params;
-    attune_target target;
-    attune_steps steps;
-    attune_config config;
-    void (*run[ATTUNE_STEPS_MAX])(const attune_args *args, unsigned x, unsigned y, unsigned across, unsigned down);
-    folder folder;
-    attune_context *context;
-    uint64_t turn; /* of configs */
-} model;
-
-/* ---- A CPU kernel whose work items are blocks -------------------------------------------------------------------- */
-
-/* How many blocks a step has, across and in all. */
-static void blocks_of(const attune_args *args, int step, int64_t *across, int64_t *all)
-{
-    at_sizes sizes;
-    int64_t down = 0;
-    at_sizes_fill(&sizes, args, &model.target);
-    assert_ok(at_term_evaluate(&model.steps.step[step].as.kernel.grid[0], &sizes, across));
-    assert_ok(at_term_evaluate(&model.steps.step[step].as.kernel.grid[1], &sizes, &down));
-    *all = *across * down;
-}
-
-/* A block of the first step; after its last the other steps, block by block. */
-static void attend(const attune_args *args, int64_t item, void *scratch)
-{
-    int64_t across = 0, all = 0;
-    (void)scratch;
-    blocks_of(args, 0, &across, &all);
-    model.run[0](args, (unsigned)(item % across), (unsigned)(item / across), (unsigned)across,
-                 (unsigned)(all / across));
-    for (int step = 1; item == all - 1 && step < model.steps.count; ++step) {
-        int64_t count = 0;
-        blocks_of(args, step, &across, &count);
-        for (int64_t i = 0; i < count; ++i) {
-            model.run[step](args, (unsigned)(i % across), (unsigned)(i / across), (unsigned)across,
-                            (unsigned)(count / across));
-        }
-    }
-}
-
-static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
-{
-    (void)target;
-    return model.kernel->supports == NULL || model.kernel->supports(problem, &model.target, reason);
-}
-
-static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
-                  attune_reason *reason)
-{
-    (void)problem, (void)target, (void)config, (void)reason;
-    return true;
-}
-
-static void resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
-                      attune_resources *out)
-{
-    attune_resources own;
-    (void)target, (void)config;
-    model.kernel->resources(problem, &model.target, &model.config, &own);
-    *out = (attune_resources){.workspace = own.workspace};
-}
-
-static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
-{
-    (void)problem, (void)target;
-    *config = (attune_config){{0}};
-    return index == 0;
-}
-
-/* A CPU has threads where the modelled GPU has multiprocessors. */
-static attune_term of_modelled(attune_term term)
-{
-    for (int i = 0; i < attune_term_length(&term); ++i) {
-        if (term.op[i] == ATTUNE_TERM_SIZE && term.value[i] == ATTUNE_SIZE_SM_COUNT) {
-            term.op[i] = ATTUNE_TERM_CONST;
-            term.value[i] = model.target.sm_count;
-        }
-    }
-    return term;
-}
-
-static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
-                  attune_steps *out)
-{
-    (void)problem, (void)target, (void)config;
-    const attune_step_kernel *first = &model.steps.step[0].as.kernel;
-    const attune_term grid[2] = {of_modelled(first->grid[0]), of_modelled(first->grid[1])};
-    *out = (attune_steps){.count = 1,
-                          .step = {{.kind = ATTUNE_STEP_KERNEL,
-                                    .as.kernel = {.entry = "model",
-                                                  .grid = {grid[0], grid[1], attune_term_const(1)},
-                                                  .block = {1, 1, 1},
-                                                  .cluster = {1, 1, 1},
-                                                  .smem = attune_term_const(0)}}}};
-}
-
-/* What the kernel under test computes, on a CPU of any tier. */
-static const attune_kernel *model_kernel(void)
-{
-    static attune_kernel kernel;
-    static attune_capability can[ATTUNE_CAN_MAX];
-    kernel = (attune_kernel){.size = sizeof kernel,
-                             .abi = ATTUNE_ABI,
-                             .target = ATTUNE_TARGET_CPU,
-                             .name = "model",
-                             .summary = "a CUDA kernel on a CPU",
-                             .traits = model.kernel->traits,
-                             .can = can,
-                             .can_count = model.kernel->can_count,
-                             .supports = supports,
-                             .valid = valid,
-                             .resources = resources,
-                             .heuristic = heuristic,
-                             .steps = steps};
-    for (int32_t i = 0; i < kernel.can_count; ++i) {
-        can[i] = model.kernel->can[i];
-        can[i].arch_least = ATTUNE_ISA_BASELINE;
-    }
-    for (int isa = 0; isa < ATTUNE_ISA_COUNT; ++isa) {
-        kernel.attend[isa] = attend;
-    }
-    return &kernel;
-}
-
-/* ---- Its code ---------------------------------------------------------------------------------------------------- */
-
-/* Whether the model runs all of a config's steps: kernels. */
-static bool has_kernels_alone(const attune_problem *problem, const attune_config *config)
-{
-    attune_steps asked;
-    model.kernel->steps(problem, &model.target, config, &asked);
-    for (int i = 0; i < asked.count; ++i) {
-        if (asked.step[i].kind != ATTUNE_STEP_KERNEL) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Another of those that fit each time; with the parameters that are named, if any such does. */
-static attune_config next_config(const attune_problem *problem)
-{
-    const uint64_t count = at_config_count(model.kernel);
-    attune_config config;
-    uint64_t tries = 0;
-    do {
-        at_config_at(model.kernel, model.turn++ * FAR % count, &config);
-        assert_ok(at_config_parse(model.kernel, tries++ < count ? model.params : "", &config));
-    } while (!at_kernel_fits(model.kernel, problem, &model.target, &config, NULL) ||
-             !has_kernels_alone(problem, &config));
-    return config;
-}
-
-/* The model behind the definitions that the device's compiler is given; for an architecture without its own words. */
-static void compile(const at_build *build, const attune_step_kernel *step, const char *path)
-{
-    char words[8192];
-    at_text command;
-    at_text_init_fixed(&command, words, sizeof words);
-    at_text_add(&command, "c++ -w -Wno-psabi -O1 -std=gnu++17 -fPIC -shared -fno-strict-aliasing -ffp-contract=off");
-    for (int i = 0; i < build->option_count; ++i) {
-        if (strncmp(build->option[i], "-D", 2) == 0 && strncmp(build->option[i], "-DATTUNE_ARCH", 13) != 0) {
-            at_text_add(&command, " %s", build->option[i]);
-        }
-    }
-    at_text_add(&command,
-                " -DATTUNE_ARCH=80 -DATTUNE_ARCH_FEATURES=0 -DMODEL_ENTRY=%s -DMODEL_THREADS=%d -DMODEL_CLUSTER=%d "
-                "'-DMODEL_SOURCE=\"%s\"'",
-                step->entry, step->block[0], step->cluster[0], model.kernel->source);
-    for (int i = 0; i < model.steps.step[0].as.kernel.map_count; ++i) {
-        at_text_add(&command, i == 0 ? " -DMODEL_BOXES=%d" : ",%d", model.steps.step[0].as.kernel.map[i].box[1]);
-    }
-    at_text_add(&command, " -I%s/tests/kernels/cuda_modelled -I%s/kernels/cuda -I%s/include", ATTUNE_SOURCE_DIR,
-                ATTUNE_SOURCE_DIR, ATTUNE_SOURCE_DIR);
-    at_text_add(&command, " %s/tests/kernels/cuda_modelled/model.cc -o %s", ATTUNE_SOURCE_DIR, path);
-    assert_ok(at_text_status(&command, "a command"));
-    if (system(words) != 0) { /* NOLINT(cert-env33-c): a test's own words */
-        fail_msg("does not compile: %s", words);
-    }
-}
-
-static attune_status plan_modelled(void *self, const attune_problem *problem, attune_plan **plan)
-{
-    static at_build build;
-    char name[AT_DIGEST_TEXT_MAX + 24], path[PATH_MAX];
-    at_recipe recipe;
-    (void)self;
-    if (!at_kernel_supports(model.kernel, problem, &model.target, NULL)) {
-        return at_plan_kernel(model.context, problem, model_kernel(), "", plan);
-    }
-    model.config = next_config(problem);
-    assert_ok(at_recipe_ask(model.kernel, problem, &model.target, &model.config, &recipe));
-    assert_ok(at_build_gather(&recipe, &model.target, &build));
-    model.steps = recipe.steps;
-    for (int i = 0; i < model.steps.count; ++i) {
-        (void)snprintf(name, sizeof name, "%s.%d.so", build.digest, i);
-        folder_path(&model.folder, name, path);
-        if (access(path, R_OK) != 0) {
-            compile(&build, &model.steps.step[i].as.kernel, path);
-        }
-        void *code = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-        assert_non_null(code);
-        *(void **)&model.run[i] = dlsym(code, "model_run");
-        assert_non_null(model.run[i]);
-    }
-    return at_plan_kernel(model.context, problem, model_kernel(), "", plan);
-}
 
 /* ---- The suite --------------------------------------------------------------------------------------------------- */
 
