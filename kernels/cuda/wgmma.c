@@ -231,7 +231,6 @@ static const attune_shipped shipped[] = {
     {"b32,h32,s400,d128,fp16,causal,window=64:0,softcap=30,seqused", ""},
     {"b8,h8,s2048,d256,fp16,causal,window=64:0,softcap=30,seqused", ""},
     {"b8,h8,s2048,d256,fp16", ""},
-    {"b4,h8,s4096,d256,bf16", ""},
     {"b8,h8,s2048,d256,fp16,causal", ""},
     {"b32,h8,s512,d256,fp16,causal", ""},
     {"b1,h16,s16384,d128,fp16", ""},

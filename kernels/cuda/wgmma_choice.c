@@ -323,14 +323,6 @@ static int32_t scheduler_of(const attune_problem *problem, const wgmma_config *f
                                                              : from->scheduler;
 }
 
-/* Far above the maximum where that costs normal inputs nothing: with a causal mask heads of several kinds take 1.08
- * times as long at head dim 256, and up to 128 normal inputs up to 1.02 times. */
-static int32_t reference_of(const attune_problem *problem)
-{
-    const bool is_far = may_be_far(problem) && problem->head_dim_v > 128 && !attune_is_causal(problem);
-    return is_far ? FAR_MAX : STATIC_MAX;
-}
-
 static attune_config config_of(const attune_problem *problem, const wgmma_config *from, bool by_maxima)
 {
     return (attune_config){.value = {[GROUPS] = from->groups,
@@ -338,7 +330,7 @@ static attune_config config_of(const attune_problem *problem, const wgmma_config
                                      [Q_STAGES] = from->q_stages,
                                      [PINGPONG] = from->pingpong,
                                      [SCHEDULER] = scheduler_of(problem, from),
-                                     [RESCALE] = by_maxima ? 0 : reference_of(problem),
+                                     [RESCALE] = by_maxima ? 0 : STATIC_MAX,
                                      [AHEAD] = by_maxima ? 0 : ahead_of(problem, from)}};
 }
 
