@@ -172,7 +172,7 @@ void model_cluster_arrive();
 void model_cluster_wait();
 unsigned model_cluster_address(unsigned shared, unsigned rank);
 void *model_cluster_shared(unsigned remote, unsigned bytes);
-/* Waits for what blocks send; sends so many bytes, of which a barrier of the same block is told. */
+/* Waits for what blocks send; sends so many bytes, announced at a barrier of the same block. */
 void model_cluster_barrier_wait(unsigned barrier, unsigned parity);
 void model_cluster_send(unsigned remote, const float *from, unsigned bytes, unsigned remote_barrier);
 /* A run of bytes that arrives at the barrier. */
