@@ -226,7 +226,10 @@ static void problem_of_class(const char *class_text, char text[AT_CLASS_TEXT_MAX
     long long heads = 0, group = 1;
     int length = 0;
     assert_int_equal(sscanf(class_text, "fwd,bh%lld,g%lld,%n", &heads, &group, &length), 2);
-    (void)snprintf(text, AT_CLASS_TEXT_MAX, "b1,h%lld,hkv%lld,%s", heads, heads / group, class_text + length);
+    const char *terms = class_text + length, *cap = strstr(terms, ",softcap"); /* of a cap a class does not say which */
+    const size_t before = cap == NULL ? strlen(terms) : (size_t)(cap - terms) + strlen(",softcap");
+    (void)snprintf(text, AT_CLASS_TEXT_MAX, "b1,h%lld,hkv%lld,%.*s%s%s", heads, heads / group, (int)before, terms,
+                   cap == NULL ? "" : "=30", terms + before);
     assert_ok(attune_problem_parse(text, &problem));
     at_problem_class(&problem, again);
     assert_string_equal(again, class_text);
