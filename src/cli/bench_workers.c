@@ -119,7 +119,7 @@ static void close_lane(lane *on)
 
 static attune_status open_lane(lane *on)
 {
-    at_staged staged = {{0}};
+    at_staged staged = {.calls = {0}};
     AT_FORWARD(is_folder(on->name) ? at_kernel_find(on->name, NULL, &on->found) : ATTUNE_OK);
     on->timed = (at_timed){.problem = *on->of->problem,
                            .inputs = (at_inputs *)(uintptr_t)&on->of->ground.inputs,

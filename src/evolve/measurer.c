@@ -258,7 +258,7 @@ static int blamed(const at_measurer *on, const char *detail)
 
 static attune_status stage_arms(at_measurer *on)
 {
-    at_staged staged = {{0}};
+    at_staged staged = {.calls = {0}};
     AT_FORWARD(on->executor.start(on->executor.self, on->stages));
     AT_FORWARD(on->executor.stage(on->executor.self, AT_MODE_WARM, &staged));
     attune_status status = warm_up(on);

@@ -39,7 +39,7 @@ typedef struct company {
 
 typedef struct run_state {
     struct timing *timing;
-    const at_gate_bench *bench;
+    at_gate_bench *bench;
     timed_case *timed_case;
     int parts;
     part part[AT_SESSION_ARMS_MAX];
@@ -122,6 +122,7 @@ static attune_status judge(void *self, at_inputs *inputs)
     (void)inputs;                    /* they are the timed_case's own */
     wait_for_closer(on->of->timing); /* what is timed next has the device for itself */
     attune_status status = at_timed_case_judge(&on->of->timed_case->of);
+    on->of->bench->session.wrong[on->arm[0]] = status == ATTUNE_WRONG_RESULT;
     return status == ATTUNE_OK ? ATTUNE_OK : at_fail_in(status, "before it was timed, %s", on->name[0]);
 }
 
@@ -140,12 +141,14 @@ static attune_status stage_parts(void *self, at_mode mode, at_staged *staged)
 {
     run_state *on = self;
     for (int i = 0; i < on->parts; ++i) {
-        at_staged own = {{0}};
+        at_staged own = {.calls = {0}};
         part *one = &on->part[i];
-        AT_FORWARD(one->executor.stage(one->executor.self, mode, &own));
+        attune_status status = one->executor.stage(one->executor.self, mode, &own);
         for (int k = 0; k < one->timed.arm_count; ++k) {
             staged->calls[one->arm[k]] = own.calls[k];
+            staged->wrong[one->arm[k]] = own.wrong[k];
         }
+        AT_FORWARD(status);
     }
     return ATTUNE_OK;
 }

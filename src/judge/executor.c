@@ -172,6 +172,17 @@ static json_t *arm_numbers(const at_timed *timed)
     return arms;
 }
 
+/* The worker has found an arm wrong: which, and what it saw. */
+static attune_status read_wrong(const json_t *ok, const at_timed *timed, at_staged *staged)
+{
+    const char *why;
+    int64_t arm;
+    AT_FORWARD(at_json_int(ok, "answer", "wrong", 0, timed->arm_count - 1, &arm));
+    AT_FORWARD(at_json_string(ok, "answer", "why", &why));
+    staged->wrong[arm] = 1;
+    return at_fail(ATTUNE_WRONG_RESULT, "%s", why);
+}
+
 static attune_status stage(void *self, at_mode mode, at_staged *staged)
 {
     at_timed *timed = self;
@@ -183,7 +194,8 @@ static attune_status stage(void *self, at_mode mode, at_staged *staged)
                   timed->call_us, "problem", at_wire_from_problem(&timed->problem), "call",
                   at_wire_from_call(&timed->place.call), "arms", arm_numbers(timed), "reverse", timed->process % 2);
     AT_FORWARD(ask(timed, "stage", fields, timed->stage_s > 0 ? timed->stage_s : stage_patience_s, &ok));
-    attune_status status = read_calls(ok, timed, staged);
+    attune_status status =
+        json_object_get(ok, "wrong") != NULL ? read_wrong(ok, timed, staged) : read_calls(ok, timed, staged);
     if (status == ATTUNE_OK && timed->device->target.kind == ATTUNE_TARGET_CPU) {
         status = prepare_to_look(timed, ok);
     }

@@ -125,16 +125,23 @@ static void conclude(at_verdict *verdict, at_outcome outcome)
     verdict->finding[AT_STAGE_SPEED] = (at_stage_finding){.outcome = outcome};
 }
 
-/* An arm whose timed outputs were wrong makes all of the session's times worthless. */
+/* An arm whose outputs were wrong, timed or in front of the clock, makes all of the session's times worthless. What was
+ * found stands where the session ended. */
 static bool judge_outputs(at_verdict *verdict)
 {
+    const char *found = verdict->stage[AT_STAGE_SPEED].detail;
     for (int arm = 0; arm < verdict->session.arm_count; ++arm) {
         int wrong = verdict->session.wrong[arm];
         if (wrong > 0) {
             conclude(verdict, arm == 0 ? AT_FAIL : AT_INCONCLUSIVE);
-            at_sentence_print(verdict->finding[AT_STAGE_SPEED].sentence,
-                              "%d timed outputs of %.200s are not what it computes when nobody looks at the clock",
-                              wrong, verdict->arm[arm].name);
+            char *sentence = verdict->finding[AT_STAGE_SPEED].sentence;
+            if (found[0] != '\0') {
+                at_sentence_print(sentence, "%s", found);
+            } else {
+                at_sentence_print(sentence,
+                                  "%d timed outputs of %.200s are not what it computes when nobody looks at the clock",
+                                  wrong, verdict->arm[arm].name);
+            }
             return true;
         }
     }

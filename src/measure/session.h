@@ -78,6 +78,8 @@ typedef struct at_session_part {
 /* What staging found. */
 typedef struct at_staged {
     int calls[AT_SESSION_ARMS_MAX]; /* in one sample of each arm */
+    int wrong[AT_SESSION_ARMS_MAX]; /* with ATTUNE_WRONG_RESULT: 1 for the arm whose outputs were, before any was timed
+                                     */
 } at_staged;
 
 /* One block to run: `count` arms in this order, two of each. */
@@ -152,7 +154,8 @@ typedef struct at_session {
     size_t clocks_count, clocks_room;
     double warmup_s[AT_SESSION_PROCESSES_MAX]; /* what it took */
     bool settled[AT_SESSION_PROCESSES_MAX];    /* whether the warm-up ended by itself */
-    int wrong[AT_SESSION_ARMS_MAX]; /* timed calls of each arm with a wrong output, which ended the session */
+    int wrong[AT_SESSION_ARMS_MAX]; /* calls of each arm with a wrong output, timed or before, which ended the session
+                                     */
     bool stopped;                   /* every candidate was hopeless: the session ended early and can only fail */
 } at_session;
 

@@ -245,7 +245,7 @@ static attune_status run_staged(part *on, const at_staged *staged)
 static attune_status run_mode(at_session *session, at_executor *executor, at_mode mode)
 {
     uint64_t stream = (uint64_t)session->processes * AT_MODE_COUNT + (uint64_t)mode;
-    at_staged staged = {{0}};
+    at_staged staged = {.calls = {0}};
     part on = {
         .session = session, .executor = executor, .mode = mode, .sets = at_random_seed(session->policy.seed, stream)};
     on.blocks = (at_blocks){.self = &on,
@@ -256,11 +256,15 @@ static attune_status run_mode(at_session *session, at_executor *executor, at_mod
                             .warm = is_warm,
                             .more = wants_more,
                             .keep = keep_block};
-    AT_FORWARD(executor->stage(executor->self, mode, &staged));
+    attune_status status = executor->stage(executor->self, mode, &staged);
+    if (status != ATTUNE_OK) {
+        memcpy(session->wrong, staged.wrong, sizeof session->wrong);
+        return status;
+    }
     for (int arm = 0; arm < session->arm_count; ++arm) {
         session->calls[mode][arm] = staged.calls[arm];
     }
-    attune_status status = run_staged(&on, &staged);
+    status = run_staged(&on, &staged);
     if (status != ATTUNE_OK) {
         return status; /* what failed may have left no worker to unstage */
     }

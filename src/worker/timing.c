@@ -74,9 +74,17 @@ static attune_status put_calls(json_t *answer, const at_timing *timing)
     return at_answer_put(answer, "calls", calls);
 }
 
+/* An arm that is wrong is an answer: who asked has to know which. */
+static attune_status put_wrong(json_t *answer, int arm)
+{
+    AT_FORWARD(at_answer_put(answer, "wrong", json_integer(arm)));
+    return at_answer_put(answer, "why", json_string(attune_last_detail()));
+}
+
 static attune_status stage(at_worker *worker, const json_t *request, json_t *answer)
 {
-    at_timing_request wanted = {.arm_count = 0};
+    int wrong = -1;
+    at_timing_request wanted = {.wrong = &wrong};
     at_timing *timing;
     json_t *call;
     int64_t seed;
@@ -92,7 +100,11 @@ static attune_status stage(at_worker *worker, const json_t *request, json_t *ans
     AT_FORWARD(read_arms(worker, request, &wanted));
     AT_FORWARD(check_call(&wanted));
     bool cuda = worker->device->target.kind == ATTUNE_TARGET_CUDA;
-    AT_FORWARD((cuda ? at_timing_cuda_open : at_timing_cpu_open)(worker, &wanted, &timing));
+    attune_status status = (cuda ? at_timing_cuda_open : at_timing_cpu_open)(worker, &wanted, &timing);
+    if (status == ATTUNE_WRONG_RESULT && wrong >= 0) {
+        return put_wrong(answer, wrong);
+    }
+    AT_FORWARD(status);
     worker->stage = timing;
     return put_calls(answer, timing);
 }

@@ -20,6 +20,7 @@ typedef struct at_timing_request {
     bool reverse;   /* make them ready in reverse order */
     uint64_t seed;  /* of distances */
     double call_us; /* CPU: about what a call takes, for workers that may not read a clock; 0: they find out */
+    int *wrong;     /* with ATTUNE_WRONG_RESULT: the arm whose outputs were wrong before anything was timed */
 } at_timing_request;
 
 typedef struct at_timing at_timing;
@@ -40,6 +41,9 @@ struct at_timing {
     int calls[AT_SESSION_ARMS_MAX];
     const size_t *output_at[AT_SESSION_ARMS_MAX]; /* of each call's output in the arena; NULL: it is not there */
 };
+
+/* Passes on how an arm was made ready, and says which it is where its outputs were wrong. */
+attune_status at_timing_made(const at_timing *timing, int arm, attune_status status);
 
 /* How far an arm's result may lie from the validated one, which is the first arm's: the coarser of the two says. */
 double at_timing_share(const at_timing *timing, const attune_arm *arm);

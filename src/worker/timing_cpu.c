@@ -389,7 +389,7 @@ static attune_status open_all(cpu_timing *on)
     AT_FORWARD(make_inputs(on));
     for (int i = 0; i < count; ++i) {
         int arm = on->base.wanted.reverse ? count - 1 - i : i;
-        attune_status status = make_arm(on, arm);
+        attune_status status = at_timing_made(&on->base, arm, make_arm(on, arm));
         if (status != ATTUNE_OK) {
             return at_fail_in(status, "%s", on->base.wanted.arm[arm]->name);
         }

@@ -668,7 +668,8 @@ static attune_status open_all(cuda_timing *on)
     AT_FORWARD(open_device(on));
     AT_FORWARD(make_inputs(on));
     for (int i = 0; i < count; ++i) {
-        AT_FORWARD(make_arm(on, on->base.wanted.reverse ? count - 1 - i : i));
+        int arm = on->base.wanted.reverse ? count - 1 - i : i;
+        AT_FORWARD(at_timing_made(&on->base, arm, make_arm(on, arm)));
     }
     return ATTUNE_OK;
 }

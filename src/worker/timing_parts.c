@@ -15,3 +15,11 @@ double at_timing_share(const at_timing *timing, const attune_arm *arm)
     uint32_t traits = arm->traits | timing->wanted.arm[0]->arm.traits;
     return at_transform_share((int)timing->wanted.problem.dtype, traits);
 }
+
+attune_status at_timing_made(const at_timing *timing, int arm, attune_status status)
+{
+    if (status == ATTUNE_WRONG_RESULT && timing->wanted.wrong != NULL) {
+        *timing->wanted.wrong = arm;
+    }
+    return status;
+}

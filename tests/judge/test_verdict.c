@@ -98,11 +98,11 @@ static void timed_outputs_decide_who_is_wrong(void **state)
     scene of = scene_of(15, 16);
     of.wrong_at = 5;
     at_verdict *verdict = judged(&of);
-    expect(verdict, AT_FAIL, AT_FAIL, 1, "1 timed outputs of tiled");
+    expect(verdict, AT_FAIL, AT_FAIL, 1, "timed outputs: 1 calls of tiled");
     at_verdict_destroy(verdict);
     of.wrong_arm = 2;
     verdict = judged(&of);
-    expect(verdict, AT_PASS, AT_INCONCLUSIVE, 2, "1 timed outputs of cudnn");
+    expect(verdict, AT_PASS, AT_INCONCLUSIVE, 2, "timed outputs: 1 calls of cudnn");
     at_verdict_destroy(verdict);
 }
 

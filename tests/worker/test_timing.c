@@ -146,13 +146,15 @@ static void a_result_that_is_not_the_validated_one_is_seen(void **state)
 {
     (void)state;
     bench on;
-    at_staged staged;
+    at_staged staged = {.calls = {0}};
     bench_open(&on, "b1,h2,s32,d16,fp32");
     at_executor executor = at_timed_executor(&on.timed);
     assert_ok(executor.start(executor.self, 0));
     float other = 3;
     assert_ok(on.device->ops->upload(on.device, on.timed.place.call.tensor[ATTUNE_O].data, &other, sizeof other));
     assert_fails(executor.stage(executor.self, AT_MODE_WARM, &staged), ATTUNE_WRONG_RESULT, "validated result");
+    assert_int_equal(staged.wrong[0], 1); /* and whose it is */
+    assert_int_equal(staged.wrong[1], 0);
     bench_close(&on);
 }
 
