@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/status.h"
 #include "evidence/evidence_parts.h"
+#include "evidence/packed.h"
 #include "evidence/zip.h"
 
 static const char format_name[] = "attune evidence";
@@ -115,6 +116,7 @@ static attune_status check_digest(json_t *object, const char *path, char digest[
 static attune_status read_entry(json_t *object, const char *path, at_evidence_entry *entry)
 {
     AT_FAIL_IF(!json_is_object(object), ATTUNE_CORRUPT, "%s is %s, expected an object", path, at_json_kind(object));
+    AT_FORWARD(at_packed_open(object, path));
     AT_FORWARD(at_verdict_create(&entry->verdict));
     AT_FORWARD(at_evidence_read_verdict(object, path, entry->verdict));
     return check_digest(object, path, entry->digest);
@@ -199,23 +201,53 @@ static bool ends_with(const char *text, const char *end)
     return strlen(text) >= strlen(end) && strcmp(text + strlen(text) - strlen(end), end) == 0;
 }
 
+/* Of a packed verdict the bits stand last, a piece of their own: what they are made of is another alphabet. */
+static attune_status zip_verdict(const json_t *verdict, const char *before, at_zip *zip)
+{
+    at_text line, bits;
+    at_text_init(&line);
+    at_text_init(&bits);
+    json_t *packed = at_packed_close(verdict, &bits);
+    at_text_add(&line, "%s", before);
+    at_json_print(packed, &line);
+    attune_status status = packed != NULL ? at_text_status(&line, "a verdict")
+                                          : at_fail(ATTUNE_OUT_OF_MEMORY, "no memory to pack a verdict");
+    status = status == ATTUNE_OK ? at_text_status(&bits, "a verdict's samples") : status;
+    if (status == ATTUNE_OK && bits.length == 0) {
+        status = at_zip_add(zip, line.data, line.length);
+    } else if (status == ATTUNE_OK) {
+        at_zip_part(zip, line.data, line.length - 1); /* without the brace that ends it */
+        at_text_free(&line);
+        at_text_init(&line);
+        at_text_add(&line, ",\"bits\":\"%s\"}", bits.data);
+        status = at_text_status(&line, "a verdict");
+        status = status == ATTUNE_OK ? at_zip_add(zip, line.data, line.length) : status;
+    }
+    at_text_free(&line);
+    at_text_free(&bits);
+    json_decref(packed);
+    return status;
+}
+
+/* Text of a file. */
+static attune_status print_text(const char *text, at_zip *zip, at_text *file)
+{
+    if (zip != NULL) {
+        return at_zip_add(zip, text, strlen(text));
+    }
+    at_text_add(file, "%s", text);
+    return at_text_status(file, "evidence");
+}
+
 /* One verdict a line, each compressed by itself: versions of a file then differ in few places. `zip` NULL: as it is. */
 static attune_status print_verdict(const json_t *verdict, const char *before, at_zip *zip, at_text *file)
 {
-    at_text line;
-    at_text_init(&line);
-    at_text_add(&line, "%s", before);
-    if (verdict != NULL) {
-        at_json_print(verdict, &line);
+    if (zip != NULL) {
+        return zip_verdict(verdict, before, zip);
     }
-    attune_status status = at_text_status(&line, "a verdict");
-    if (status == ATTUNE_OK && zip != NULL) {
-        status = at_zip_add(zip, line.data, line.length);
-    } else if (status == ATTUNE_OK) {
-        at_text_add_bytes(file, line.data, line.length);
-    }
-    at_text_free(&line);
-    return status;
+    at_text_add(file, "%s", before);
+    at_json_print(verdict, file);
+    return at_text_status(file, "a verdict");
 }
 
 static attune_status print_file(const json_t *list, at_zip *zip, at_text *file)
@@ -223,11 +255,11 @@ static attune_status print_file(const json_t *list, at_zip *zip, at_text *file)
     char head[80];
     (void)snprintf(head, sizeof head, "{\"format\":\"%s\",\"version\":%d,\"verdicts\":[", format_name,
                    AT_EVIDENCE_VERSION);
-    AT_FORWARD(print_verdict(NULL, head, zip, file));
+    AT_FORWARD(print_text(head, zip, file));
     for (size_t i = 0; i < json_array_size(list); ++i) {
         AT_FORWARD(print_verdict(json_array_get(list, i), i > 0 ? ",\n" : "\n", zip, file));
     }
-    return print_verdict(NULL, "\n]}\n", zip, file);
+    return print_text("\n]}\n", zip, file);
 }
 
 attune_status at_evidence_write(const char *path, const json_t *list)
@@ -261,6 +293,9 @@ attune_status at_evidence_list(const char *path, json_t **object, json_t **list)
         status = open_text(path, text.data, text.length, object, list);
     }
     at_text_free(&text);
+    for (size_t i = 0; status == ATTUNE_OK && i < json_array_size(*list); ++i) {
+        (void)at_packed_open(json_array_get(*list, i), path); /* what cannot be opened stays as it is */
+    }
     return status;
 }
 

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "judge/verdict.h"
 
-enum { AT_EVIDENCE_VERSION = 2 };
+enum { AT_EVIDENCE_VERSION = 3 };
 #define AT_EVIDENCE_BYTES_MAX ((size_t)64 << 20)
 
 /* One verdict of a file. */

@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 
-enum { GZIP = 16, WINDOW = 15, MEMORY = 8, PIECE = 65536 };
+enum { GZIP = 16, WINDOW = 15, MEMORY = 9, PIECE = 65536 };
 
 struct at_zip {
     z_stream stream;
@@ -72,6 +72,13 @@ static void deflate_piece(at_zip *zip, int flush)
         (void)deflate(&zip->stream, flush);
         at_text_add_bytes(zip->to, piece, sizeof piece - zip->stream.avail_out);
     } while (zip->stream.avail_out == 0);
+}
+
+void at_zip_part(at_zip *zip, const char *part, size_t bytes)
+{
+    zip->stream.next_in = (Bytef *)(uintptr_t)part;
+    zip->stream.avail_in = (uInt)bytes;
+    deflate_piece(zip, Z_BLOCK);
 }
 
 attune_status at_zip_add(at_zip *zip, const char *piece, size_t bytes)

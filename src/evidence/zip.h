@@ -17,6 +17,8 @@ attune_status at_zip_open(const char *what, const void *data, size_t bytes, size
 typedef struct at_zip at_zip;
 
 attune_status at_zip_create(at_text *to, at_zip **zip);
+/* A part of the piece that at_zip_add ends, with a code of its own. */
+void at_zip_part(at_zip *zip, const char *part, size_t bytes);
 attune_status at_zip_add(at_zip *zip, const char *piece, size_t bytes);
 /* Ends the file and frees; NULL is fine. */
 attune_status at_zip_end(at_zip *zip);
