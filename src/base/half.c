@@ -92,3 +92,20 @@ void at_fp16_to_floats(const uint16_t *bits, int64_t count, float *to)
         to[i] = at_fp16_to_float(bits[i]);
     }
 }
+
+/* Widened to the upper halves of words, eight at a time. */
+void at_bf16_to_floats(const uint16_t *bits, int64_t count, float *to)
+{
+    typedef uint16_t halves __attribute__((vector_size(16)));
+    typedef uint32_t words __attribute__((vector_size(32)));
+    int64_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+        halves eight;
+        memcpy(&eight, bits + i, sizeof eight);
+        const words wide = __builtin_convertvector(eight, words) << 16;
+        memcpy(to + i, &wide, sizeof wide);
+    }
+    for (; i < count; ++i) {
+        to[i] = at_bf16_to_float(bits[i]);
+    }
+}

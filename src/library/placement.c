@@ -23,6 +23,12 @@ static bool is_output(const at_placement *place, int role)
     return at_buffer_is_written(&place->inputs->problem, role);
 }
 
+/* Of inputs that the kernel has itself; else they are what the device's are compared with. */
+static uint64_t digest_of(const at_placement *place)
+{
+    return at_placement_apart(place) ? 0 : at_inputs_digest(place->inputs);
+}
+
 /* ---- Moving ----------------------------------------------------------------------------------------------------- */
 
 typedef attune_status (*mover)(at_placement *place, int role, size_t at, size_t bytes);
@@ -109,7 +115,7 @@ attune_status at_placement_create(at_device *device, at_inputs *inputs, at_place
 {
     at_placement_open(device, &inputs->call, place);
     place->inputs = inputs;
-    place->digest = at_inputs_digest(inputs);
+    place->digest = digest_of(place);
     for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
         const at_buffer *buffer = &inputs->buffer[role];
         if (buffer->base == NULL || !at_placement_apart(place)) {
@@ -268,7 +274,7 @@ attune_status at_placement_replace(at_placement *place, const at_inputs *other)
             AT_FORWARD(move_role(place, role, send));
         }
     }
-    place->digest = at_inputs_digest(place->inputs);
+    place->digest = digest_of(place);
     return ATTUNE_OK;
 }
 
@@ -312,7 +318,7 @@ attune_status at_placement_scale(at_placement *place, attune_role role, double b
 
 attune_status at_placement_send_input(at_placement *place, attune_role role)
 {
-    place->digest = at_inputs_digest(place->inputs);
+    place->digest = digest_of(place);
     return move_role(place, role, send);
 }
 
@@ -420,7 +426,7 @@ static attune_status compare(at_placement *place, int role, size_t at, size_t by
 
 static attune_status inputs_unchanged(at_placement *place)
 {
-    AT_FAIL_IF(at_inputs_digest(place->inputs) != place->digest, ATTUNE_WRONG_RESULT, "inputs: they were changed");
+    AT_FAIL_IF(digest_of(place) != place->digest, ATTUNE_WRONG_RESULT, "inputs: they were changed");
     for (int role = 0; role < ATTUNE_ROLE_COUNT; ++role) {
         if (!is_output(place, role)) {
             AT_FORWARD(move_role(place, role, compare));

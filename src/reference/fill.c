@@ -9,24 +9,12 @@
 #include "core/call.h"
 #include "core/problem.h"
 #include "reference/chunks.h"
+#include "reference/normals.h"
 #include "reference/pages.h"
 #include "reference/values.h"
 
 /* Keys of one of a kernel's tiles, so that NEGATIVE and MASK know where a partial or a whole one may lie. */
 enum { TILE = 64 };
-
-/* Standard normals, both values of each Box-Muller pair. */
-static void draw_normals(at_random *random, int64_t count, float *values)
-{
-    for (int64_t i = 0; i < count; i += 2) {
-        double radius = sqrt(-2.0 * log(1.0 - at_random_uniform(random)));
-        double angle = 6.283185307179586 * at_random_uniform(random);
-        values[i] = (float)(radius * cos(angle));
-        if (i + 1 < count) {
-            values[i + 1] = (float)(radius * sin(angle));
-        }
-    }
-}
 
 /* ---- Families of Q, K, V ---------------------------------------------------------------------------------------- */
 
@@ -181,7 +169,7 @@ static void query_row(const at_inputs *inputs, int64_t batch, int64_t head, int6
     int64_t count = inputs->problem.head_dim_qk;
     int64_t group = inputs->problem.heads_q / inputs->problem.heads_kv;
     at_random random = at_fill_stream(inputs, ATTUNE_Q, batch, head, row);
-    draw_normals(&random, count, values);
+    at_normals(&random, count, values);
     switch (kind_of(inputs, batch, head / group)) {
     case AT_FAMILY_LARGE:
         multiply_all(values, count, large_factor(inputs));
@@ -245,7 +233,7 @@ static void key_row(const at_inputs *inputs, int64_t batch, int64_t head, int64_
     at_family kind = kind_of(inputs, batch, head);
     at_random random = at_fill_stream(inputs, ATTUNE_K, batch, head,
                                       kind == AT_FAMILY_EQUAL ? equal_row(inputs, batch, head, row) : row);
-    draw_normals(&random, count, values);
+    at_normals(&random, count, values);
     switch (kind) {
     case AT_FAMILY_LARGE:
         multiply_all(values, count, large_factor(inputs));
@@ -281,7 +269,7 @@ static void value_row(const at_inputs *inputs, int64_t batch, int64_t head, int6
 {
     int64_t count = inputs->problem.head_dim_v;
     at_random random = at_fill_stream(inputs, ATTUNE_V, batch, head, row);
-    draw_normals(&random, count, values);
+    at_normals(&random, count, values);
     if (kind_of(inputs, batch, head) == AT_FAMILY_TAIL) {
         tail_value_row(inputs, row, values);
     } else if (kind_of(inputs, batch, head) == AT_FAMILY_SPARSE) {
@@ -352,7 +340,7 @@ static void fill_bias(at_inputs *inputs)
                 for (int64_t j = 0; j < extent.row; j += 64) {
                     float values[64];
                     int64_t count = extent.row - j < 64 ? extent.row - j : 64;
-                    draw_normals(&random, count, values);
+                    at_normals(&random, count, values);
                     for (int64_t k = 0; k < count; ++k) {
                         values[k] = hidden || at_random_below(&random, 16) == 0 ? -INFINITY : values[k];
                     }

@@ -1,6 +1,7 @@
 #include "reference/sequence.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "base/half.h"
 
@@ -114,9 +115,7 @@ void at_elements_float(const attune_tensor *tensor, int64_t index, int64_t count
         at_fp16_to_floats(half, count, to);
         break;
     case ATTUNE_BF16:
-        for (int64_t i = 0; i < count; ++i) {
-            to[i] = at_bf16_to_float(half[i]);
-        }
+        at_bf16_to_floats(half, count, to);
         break;
     default:
         for (int64_t i = 0; i < count; ++i) {
@@ -127,11 +126,21 @@ void at_elements_float(const attune_tensor *tensor, int64_t index, int64_t count
 
 void at_elements_double(const attune_tensor *tensor, int64_t index, int64_t count, double *to)
 {
-    float value[64];
-    for (int64_t i = 0; i < count; i += 64) {
-        int64_t n = count - i < 64 ? count - i : 64;
+    enum { SOME = 64, FOUR = 4 };
+    typedef float floats __attribute__((vector_size(16)));
+    typedef double doubles __attribute__((vector_size(32)));
+    float value[SOME];
+    for (int64_t i = 0; i < count; i += SOME) {
+        int64_t n = count - i < SOME ? count - i : SOME;
+        int64_t k = 0;
         at_elements_float(tensor, index + i, n, value);
-        for (int64_t k = 0; k < n; ++k) {
+        for (; k + FOUR <= n; k += FOUR) {
+            floats four;
+            memcpy(&four, value + k, sizeof four);
+            const doubles wide = __builtin_convertvector(four, doubles);
+            memcpy(to + i + k, &wide, sizeof wide);
+        }
+        for (; k < n; ++k) {
             to[i + k] = value[k];
         }
     }

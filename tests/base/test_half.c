@@ -69,6 +69,25 @@ static void halves_are_read_many_at_once(void **state)
     }
 }
 
+static void bf16s_are_read_many_at_once(void **state)
+{
+    static uint16_t bits[65536];
+    static float read[65537];
+    (void)state;
+    for (uint32_t i = 0; i < 65536; i++) {
+        bits[i] = (uint16_t)i;
+    }
+    for (int count = 0; count < 20; ++count) {
+        read[count] = 7;
+        at_bf16_to_floats(bits + 1, count, read);
+        assert_true(read[count] == 7);
+    }
+    at_bf16_to_floats(bits, 65536, read);
+    for (uint32_t i = 0; i < 65536; i++) {
+        assert_int_equal(bits_of(read[i]), i << 16);
+    }
+}
+
 static void every_bf16_is_read_and_kept(void **state)
 {
     (void)state;
@@ -154,10 +173,11 @@ static void random_floats_round_to_the_nearest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_half_is_read_and_kept),    cmocka_unit_test(every_bf16_is_read_and_kept),
-        cmocka_unit_test(halves_are_read_many_at_once),   cmocka_unit_test(halves_round_to_nearest_even),
-        cmocka_unit_test(halves_overflow_at_65520),       cmocka_unit_test(bf16_rounds_to_nearest_even),
-        cmocka_unit_test(tiny_floats_vanish_by_rounding), cmocka_unit_test(random_floats_round_to_the_nearest),
+        cmocka_unit_test(every_half_is_read_and_kept),        cmocka_unit_test(every_bf16_is_read_and_kept),
+        cmocka_unit_test(halves_are_read_many_at_once),       cmocka_unit_test(bf16s_are_read_many_at_once),
+        cmocka_unit_test(halves_round_to_nearest_even),       cmocka_unit_test(halves_overflow_at_65520),
+        cmocka_unit_test(bf16_rounds_to_nearest_even),        cmocka_unit_test(tiny_floats_vanish_by_rounding),
+        cmocka_unit_test(random_floats_round_to_the_nearest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
