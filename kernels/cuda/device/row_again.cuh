@@ -52,7 +52,6 @@ ATTUNE_INLINE void take_keys(row_sum<dim> &row, const attune_tensor &values, con
     }
 }
 
-#if ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK
 /* Row `row` of a head's sequence, that of number `batch`: `store` has each two columns of O. All lanes take part.
  * The row's LSE too where it `is_closed`, which a score of NaN that a bias or a mask hides may have reached. */
 template <int dim_qk, int dim_v, class T>
@@ -92,42 +91,10 @@ template <int dim_qk, int dim_v>
 ATTUNE_INLINE void row_again(const attune_args &args, const sequence &at, int batch, int head, int row, element *out,
                              int lane)
 {
-    sum_row_again<dim_qk, dim_v>(args, at, batch, head, row, true, lane, [&](int column, unsigned both) {
+    constexpr bool hides = ATTUNE_HAS_BIAS || ATTUNE_HAS_MASK;
+    sum_row_again<dim_qk, dim_v>(args, at, batch, head, row, hides, lane, [&](int column, unsigned both) {
         *reinterpret_cast<unsigned *>(out + column) = both;
     });
 }
-#else
-/* The same where nothing is to be closed. NOTE: not one function, or code of which there is evidence is other code. */
-template <int dim_qk, int dim_v>
-ATTUNE_INLINE void row_again(const attune_args &args, const sequence &at, int batch, int head, int row, element *out,
-                             int lane)
-{
-    const attune_tensor &keys = args.tensor[ATTUNE_K], &values = args.tensor[ATTUNE_V];
-    const int head_kv = head / (int)(args.heads_q / args.heads_kv);
-    const element *query = row_of<element>(args.tensor[ATTUNE_Q], at.batch, head, at.first_q + row);
-    const query_row q = query_row_of(args, at, batch, head, row);
-    row_sum<dim_v> sum = {{negative_infinity(), 0}, {}};
-#pragma unroll 1
-    for (int key = q.keys.first; key < q.keys.end; key += 32) {
-        float score = negative_infinity();
-        bool seen = sees(q, key + lane);
-        if (seen) {
-            const element *k = row_of<element>(keys, at.batch, head_kv, at.first_kv + key + lane);
-            score = apply_score(args, at, q, key + lane, product_of<dim_qk>(query, k));
-        }
-        take_keys<dim_v>(sum, values, row_of<element>(values, at.batch, head_kv, at.first_kv + key), score,
-                         __ballot_sync(0xffffffff, seen), lane);
-    }
-    float all = group_sum<32>(sum.soft.sum), maximum = sum.soft.maximum;
-    const float factor = online_take_sink(args, head, maximum, all), normaliser = factor * online_normaliser(all);
-#pragma unroll
-    for (int c = 0; c < (dim_v + 63) / 64; ++c) {
-        if (c * 64 + lane * 2 < dim_v) {
-            unsigned both = pack_two(sum.o[c][0] * normaliser, sum.o[c][1] * normaliser);
-            *reinterpret_cast<unsigned *>(out + c * 64 + lane * 2) = both;
-        }
-    }
-}
-#endif
 
 #endif
