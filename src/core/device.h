@@ -59,6 +59,8 @@ typedef struct at_device_ops {
     void (*release)(at_device *device, void *data);
     attune_status (*upload)(at_device *device, void *to, const void *from, size_t bytes);
     attune_status (*download)(at_device *device, void *to, const void *from, size_t bytes);
+    /* Whether that many bytes of a buffer are the host's, in fewer copies than by a download. May be NULL. */
+    attune_status (*compare)(at_device *device, const void *host, const void *data, size_t bytes, bool *same);
     /* Before the next call, fills what kernels may read before they write it (a GPU's shared memory, a CPU's scratch)
      * with a pattern, or leaves it as it is: AT_FILL_NOTHING. May be NULL. */
     attune_status (*poison_scratch)(at_device *device, int pattern);

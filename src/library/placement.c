@@ -405,23 +405,34 @@ static attune_status gaps_untouched(const at_placement *place, attune_role role)
     return ATTUNE_OK;
 }
 
-/* Compares a range of a twin with the host's, some of it at a time: what has just been copied is still in the cache. */
-static attune_status compare(at_placement *place, int role, size_t at, size_t bytes)
+/* Some of it at a time: what has just been copied is still in the cache. */
+static attune_status compare_copies(at_device *device, const void *host, const unsigned char *data, size_t bytes,
+                                    bool *same)
 {
     enum { PIECE = 8 << 20 };
-    const unsigned char *host = place->inputs->buffer[role].base + at;
     unsigned char *copy = malloc(bytes < PIECE ? bytes + 1 : PIECE);
     attune_status status = ATTUNE_OK;
     AT_FAIL_IF(copy == NULL, ATTUNE_OUT_OF_MEMORY, "no memory to look at %zu bytes", bytes);
-    for (size_t done = 0; done < bytes && status == ATTUNE_OK; done += PIECE) {
+    *same = true;
+    for (size_t done = 0; done < bytes && *same && status == ATTUNE_OK; done += PIECE) {
         size_t step = bytes - done < PIECE ? bytes - done : PIECE;
-        status = place->device->ops->download(place->device, copy, place->twin[role] + at + done, step);
-        if (status == ATTUNE_OK && memcmp(copy, host + done, step) != 0) {
-            status = at_fail(ATTUNE_WRONG_RESULT, "inputs: %s was changed", at_role_name(role));
-        }
+        status = device->ops->download(device, copy, data + done, step);
+        *same = status == ATTUNE_OK && memcmp(copy, (const unsigned char *)host + done, step) == 0;
     }
     free(copy);
     return status;
+}
+
+/* Compares a range of a twin with the host's. */
+static attune_status compare(at_placement *place, int role, size_t at, size_t bytes)
+{
+    at_device *device = place->device;
+    const unsigned char *host = place->inputs->buffer[role].base + at, *twin = place->twin[role] + at;
+    bool same = true;
+    AT_FORWARD(device->ops->compare != NULL ? device->ops->compare(device, host, twin, bytes, &same)
+                                            : compare_copies(device, host, twin, bytes, &same));
+    AT_FAIL_IF(!same, ATTUNE_WRONG_RESULT, "inputs: %s was changed", at_role_name(role));
+    return ATTUNE_OK;
 }
 
 static attune_status inputs_unchanged(at_placement *place)

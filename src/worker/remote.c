@@ -92,6 +92,13 @@ static attune_status upload(at_device *device, void *to, const void *from, size_
     return ATTUNE_OK;
 }
 
+/* Brings so many bytes to the beginning of the arena. */
+static attune_status fetch(remote *on, const void *from, size_t bytes)
+{
+    return ask(on, "fetch", json_pack("{s:I,s:i,s:I}", "from", number(from), "at", 0, "bytes", (json_int_t)bytes),
+               on->patience_s, NULL);
+}
+
 static attune_status download(at_device *device, void *to, const void *from, size_t bytes)
 {
     remote *on = of(device);
@@ -99,11 +106,25 @@ static attune_status download(at_device *device, void *to, const void *from, siz
     const unsigned char *arena = at_channel_arena(on->channel, &room);
     for (size_t at = 0; at < bytes; at += room) {
         size_t step = bytes - at < room ? bytes - at : room;
-        AT_FORWARD(ask(on, "fetch",
-                       json_pack("{s:I,s:i,s:I}", "from", number((const unsigned char *)from + at), "at", 0, "bytes",
-                                 (json_int_t)step),
-                       on->patience_s, NULL));
+        AT_FORWARD(fetch(on, (const unsigned char *)from + at, step));
         memcpy((unsigned char *)to + at, arena, step);
+    }
+    return ATTUNE_OK;
+}
+
+/* Where they were brought to, so much at a time as caches hold. */
+static attune_status compare(at_device *device, const void *host, const void *data, size_t bytes, bool *same)
+{
+    enum { PIECE = 8 << 20 };
+    remote *on = of(device);
+    size_t room;
+    const unsigned char *arena = at_channel_arena(on->channel, &room);
+    const size_t most = room < PIECE ? room : PIECE;
+    *same = true;
+    for (size_t at = 0; at < bytes && *same; at += most) {
+        size_t step = bytes - at < most ? bytes - at : most;
+        AT_FORWARD(fetch(on, (const unsigned char *)data + at, step));
+        *same = memcmp(arena, (const unsigned char *)host + at, step) == 0;
     }
     return ATTUNE_OK;
 }
@@ -327,6 +348,7 @@ static const at_device_ops operations = {
     .release = release,
     .upload = upload,
     .download = download,
+    .compare = compare,
     .poison_scratch = poison_scratch,
     .fence = fence,
     .delay = delay,
