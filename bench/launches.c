@@ -1,14 +1,16 @@
 /* What an execute on a CUDA device costs the host, beside bare launches of the very same functions with the same grids,
  * attributes and parameter blocks (same_launch: of the call that is kept; model_launch: of new ones), and the same
  * fills: of a call that comes again, of calls that are new because O is elsewhere, or all tensors are, or the keys'
- * length is another, the strides too or not; and what a caller who waits for the result pays, beside an empty kernel.
- * Prints microseconds, the median of batches:
+ * length is another, the strides too or not, or lengths on the device are (seqused), which a fill before each call and
+ * before its bare launches (same_launch_used) makes; and what a caller who waits for the result pays, beside an empty
+ * kernel. Prints microseconds, the median of batches:
  *
  *     launches [PROBLEM [KERNEL]]      without: b1,h8,s512,d64,fp16, and the kernel planned for it
  *     launches PROBLEM three           a plan of three empty kernels, the first two with maps of Q, K and V
  *
  * Where ATTUNE_LIBCUDA names the tests' driver that runs nothing, the differences are what attune itself costs. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
@@ -51,6 +53,7 @@ typedef struct subject {
     /* What attune itself launches the latest call with that it keeps, and calls that it has not seen: a launch's time
      * depends on where its parameters lie, which is not what is asked here. */
     bare_step kept[ATTUNE_STEPS_MAX], model[ATTUNE_STEPS_MAX], empty_step[1];
+    bare_step lengths; /* a fill of USED_KV; of no words where there is none */
 } subject;
 
 /* ---- What is timed ---- */
@@ -90,7 +93,7 @@ static attune_status execute_length(subject *s, bool packed)
     const attune_call whole = s->call;
     s->turn = (s->turn + 1) % TURNS;
     s->call.seqlen_kv = s->problem.seqlen_kv - s->turn % s->problem.seqlen_kv;
-    for (int role = ATTUNE_K; packed && role <= ATTUNE_V; ++role) {
+    for (int role = ATTUNE_K; packed && s->problem.page_size == 0 && role <= ATTUNE_V; ++role) {
         int64_t *stride = s->call.tensor[role].stride;
         stride[ATTUNE_STRIDE_HEAD] = stride[ATTUNE_STRIDE_SEQ] * s->call.seqlen_kv;
         stride[ATTUNE_STRIDE_BATCH] = stride[ATTUNE_STRIDE_HEAD] * s->call.heads_kv;
@@ -141,6 +144,26 @@ static attune_status launch_model(subject *s)
     return launch_all(s, s->model);
 }
 
+/* Lengths on the device are others than they were. */
+static attune_status change_lengths(subject *s)
+{
+    s->turn = (s->turn + 1) % TURNS;
+    s->lengths.pattern = (unsigned int)(s->problem.seqlen_kv - s->turn % s->problem.seqlen_kv);
+    return launch(s, &s->lengths);
+}
+
+static attune_status execute_used(subject *s)
+{
+    AT_FORWARD(change_lengths(s));
+    return execute(s);
+}
+
+static attune_status launch_used(subject *s)
+{
+    AT_FORWARD(change_lengths(s));
+    return launch_kept(s);
+}
+
 /* Every map of every step. */
 static attune_status encode_maps(subject *s)
 {
@@ -185,6 +208,8 @@ static const struct {
     {"execute_shorter_packed", execute_shorter_packed},
     {"same_launch", launch_kept},
     {"model_launch", launch_model},
+    {"execute_used", execute_used},
+    {"same_launch_used", launch_used},
     {"encode_maps", encode_maps},
     {"execute_and_wait", execute_and_wait},
     {"same_launch_and_wait", launch_kept_and_wait},
@@ -277,17 +302,49 @@ static attune_status plan_kernel(subject *s, const char *kernel)
     return attune_plan_create(s->context, &s->problem, NULL, &s->plan);
 }
 
+/* A buffer of 0, step, 2 step, ... or, where step is 0, of `value`. */
+static attune_status allocate_words(subject *s, attune_role role, int64_t count, int32_t value, int32_t step)
+{
+    int32_t *words = malloc((size_t)count * sizeof *words);
+    AT_FAIL_IF(words == NULL, ATTUNE_OUT_OF_MEMORY, "no memory for %lld words", (long long)count);
+    for (int64_t i = 0; i < count; ++i) {
+        words[i] = step == 0 ? value : (int32_t)i * step;
+    }
+    attune_status status = at_placement_own(&s->place, role, words, (size_t)count * sizeof *words);
+    free(words);
+    return status;
+}
+
+/* All keys that the problem has, in pages that follow one another. */
+static attune_status allocate_lengths(subject *s)
+{
+    const attune_problem *problem = &s->problem;
+    const int64_t batch = problem->batch;
+    if (problem->seqused_kv) {
+        AT_FORWARD(allocate_words(s, ATTUNE_USED_KV, batch, (int32_t)problem->seqlen_kv, 0));
+        s->lengths = (bare_step){.filled = (at_cu_pointer)(uintptr_t)s->place.call.tensor[ATTUNE_USED_KV].data,
+                                 .words = (size_t)batch};
+    }
+    if (problem->page_size > 0) {
+        AT_FORWARD(allocate_words(s, ATTUNE_PAGE_TABLE_K, s->call.page_count, 0, 1));
+    }
+    return ATTUNE_OK;
+}
+
 static attune_status allocate_tensors(subject *s)
 {
     const attune_problem *problem = &s->problem;
     at_placement_open(s->device, &s->call, &s->place);
     for (int role = ATTUNE_Q; role <= ATTUNE_O; ++role) {
         bool queries = role == ATTUNE_Q || role == ATTUNE_O;
-        int64_t rows = queries ? problem->heads_q * problem->seqlen_q : problem->heads_kv * problem->seqlen_kv;
+        int64_t page = problem->page_size > 0 ? problem->page_size : 1;
+        int64_t keys = (problem->seqlen_kv + page - 1) / page * page;
+        int64_t rows = queries ? problem->heads_q * problem->seqlen_q : problem->heads_kv * keys;
         int32_t dim = role == ATTUNE_Q || role == ATTUNE_K ? problem->head_dim_qk : problem->head_dim_v;
         size_t bytes = (size_t)(problem->batch * rows * dim) * 4 + (size_t)TURNS * TURN_BYTES;
         AT_FORWARD(at_placement_own(&s->place, (attune_role)role, NULL, bytes));
     }
+    AT_FORWARD(allocate_lengths(s));
     AT_FORWARD(at_placement_fit(&s->place, s->plan, &s->place.call));
     s->call = s->place.call;
     return ATTUNE_OK;
