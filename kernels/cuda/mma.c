@@ -25,7 +25,15 @@ static const attune_param params[PARAMS] = {
  */
 enum { JOIN_WARPS = 4, WORKSPACE_MOST = 256 << 20 };
 
-enum { TILE_BYTES = 256, STRIP_ROWS = 16, WARPS_MAX = 8, DIM_STEP = 8, DIM_MAX = 256, REGISTERS_MAX = 255 };
+enum {
+    TILE_BYTES = 256,
+    PLACE_BYTES = 32,
+    STRIP_ROWS = 16,
+    WARPS_MAX = 8,
+    DIM_STEP = 8,
+    DIM_MAX = 256,
+    REGISTERS_MAX = 255
+};
 
 static int32_t threads_of(const attune_config *config)
 {
@@ -66,14 +74,32 @@ static int32_t pairs_of(const attune_problem *problem, const attune_config *conf
 static bool shares_tile(const attune_problem *problem, const attune_config *config)
 {
     return problem->softcap != 0 || problem->draft_mask || attune_is_windowed(problem) ||
-           (attune_is_causal(problem) &&
-            (config->value[AHEAD] || problem->varlen || problem->strict || problem->offset_kind != 0));
+           (attune_is_causal(problem) && (config->value[AHEAD] || has_pairs(problem) || problem->varlen ||
+                                          problem->strict || problem->offset_kind != 0));
 }
 
-/* What the source takes: Q, the rings, bias and mask, and the block's tile. */
+/* The same, and where it is kept for the end. */
+static bool keeps_tile(const attune_problem *problem, const attune_config *config)
+{
+    return shares_tile(problem, config) || (problem->varlen && config->value[CHUNK] == 0);
+}
+
+/* Whether threads keep addresses to copy from. */
+static bool keeps_places(const attune_problem *problem, const attune_config *config)
+{
+    const int32_t parts = problem->head_dim_qk / 8, threads = config->value[WARPS] * 32, rows = threads / parts;
+    const bool slopes_and_ends = problem->alibi && (attune_is_causal(problem) || attune_is_windowed(problem));
+    return config->value[AHEAD] && problem->page_size == 0 && !slopes_and_ends &&
+           problem->head_dim_qk == problem->head_dim_v && threads % parts == 0 && rows % 8 == 0 &&
+           config->value[BLOCK_N] % rows == 0;
+}
+
+/* What the source takes: Q, the rings, bias and mask, the block's tile, and threads' addresses. */
 static int32_t smem_of(const attune_problem *problem, const attune_config *config)
 {
-    return (shares_tile(problem, config) ? TILE_BYTES : 0) + 2 * block_m(config) * pitch_of(problem->head_dim_qk) +
+    return (keeps_tile(problem, config) ? TILE_BYTES : 0) +
+           (keeps_places(problem, config) ? threads_of(config) * PLACE_BYTES : 0) +
+           2 * block_m(config) * pitch_of(problem->head_dim_qk) +
            config->value[SPLITS] * (ring_of(problem, config) + pairs_of(problem, config));
 }
 
@@ -85,9 +111,9 @@ static int32_t columns_of(int32_t dim)
 /* Registers more for each strip that bias, mask, pages and drafts take; from sm_100 on with the compiler at hand. */
 static int32_t registers_beside(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
-    const bool ends_move = attune_is_causal(problem) || attune_is_windowed(problem), late = target->arch >= 100;
+    const bool late = target->arch >= 100;
     if (has_pairs(problem)) {
-        return config->value[BLOCK_N] / 16 + (late || ends_move ? 2 : 0);
+        return config->value[BLOCK_N] / 16 + (late ? 2 : 0);
     }
     return problem->draft_mask ? 8 : problem->page_size > 0 && late ? 6 : 0;
 }

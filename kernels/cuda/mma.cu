@@ -12,6 +12,7 @@
  *
  * K and V may lie in pages: what is copied is all that knows. */
 #include "device/mma.cuh"
+#include "device/mma_store.cuh"
 #include "device/mma_weights.cuh"
 
 /* ---- Q K^T ------------------------------------------------------------------------------------------------------ */
@@ -174,8 +175,8 @@ ATTUNE_INLINE void take_in(const attune_args &args, const tile &t, const place &
                            pairs_of_warp &pairs, const element *v, float (&s)[STRIPS][scores],
                            strip_state (&state)[STRIPS])
 {
-    const bool masked = AHEAD && !careful ? key < t.whole.first || key >= t.whole.end
-                                          : needs_mask(view.all_see.first, view.all_see.end, key, BLOCK_N);
+    const bool masked = AHEAD && !careful && !OWN_ENDS ? key < t.whole.first || key >= t.whole.end
+                                                       : needs_mask(view.all_see.first, view.all_see.end, key, BLOCK_N);
     weights w;
     if constexpr (CURVED && !careful) {
         row_extents extents;
@@ -193,9 +194,14 @@ ATTUNE_INLINE void take_in(const attune_args &args, const tile &t, const place &
     for (int strip = 0; strip < STRIPS; ++strip) {
         finish_scores(args, t, view, p.row + strip * STRIP_STEP, key, masked, p.lane, careful, pairs, strip, s[strip]);
     }
+    if constexpr (PAIRS_EARLY) {
+        copy_next_pairs(args, pairs, t, p, key);
+    }
     if constexpr (HIDES_ANYWHERE) {
         if (sees_nothing(s)) {
-            copy_next_pairs(args, pairs, t, p, key);
+            if constexpr (!PAIRS_EARLY) {
+                copy_next_pairs(args, pairs, t, p, key);
+            }
             return;
         }
     }
@@ -204,7 +210,9 @@ ATTUNE_INLINE void take_in(const attune_args &args, const tile &t, const place &
     softmax_step f[STRIPS];
     weigh(s, view.scale, state, f);
     pack(s, w);
-    copy_next_pairs(args, pairs, t, p, key);
+    if constexpr (!PAIRS_EARLY) {
+        copy_next_pairs(args, pairs, t, p, key);
+    }
     if (wild) {
         add_values_seen(args, t, p, v, key, w, state);
     } else if (TRIM && masked) {
@@ -269,13 +277,16 @@ ATTUNE_INLINE void visit_by_turns(const attune_args &args, const tile &t, const 
     }
 }
 
-/* What comes behind the barrier of a tile whose keys are done with. */
-ATTUNE_INLINE void copy_ahead(const attune_args &args, Ring &ring, int stage, const tile &t, const place &p, int key)
+/* A warp whose rows see nothing more copies its share of what comes behind tiles up to the last. */
+ATTUNE_INLINE void copy_rest(const attune_args &args, const tile &t, const place &p, Ring &ring, unsigned kept, int key,
+                             int stage)
 {
-    constexpr int step = SPLITS * BLOCK_N;
-    copy_keys(args, ring.k[stage], t, p, key + 2 * step);
-    copy_values(args, ring.v[stage ^ 1], t, p, key + step);
-    ptx_cp_async_commit_group();
+#pragma unroll 1
+    for (; key < t.keys.end; key += SPLITS * BLOCK_N, stage ^= 1) {
+        ptx_cp_async_wait_group<0>();
+        split_barrier<SPLITS, split_threads>(p.split);
+        copy_on(args, ring, stage, t, p, key, kept);
+    }
 }
 
 /* The same with keys a tile ahead of values: the next tile's products follow this one's values, and no barrier stands
@@ -283,7 +294,8 @@ ATTUNE_INLINE void copy_ahead(const attune_args &args, Ring &ring, int stage, co
  * scores come of two ways the compiler keeps both in registers, and a branch between weights and values keeps it from
  * mixing them. */
 ATTUNE_INLINE void visit_ahead(const attune_args &args, const tile &t, const place &p, const warp_view &view,
-                               Ring &ring, pairs_of_warp &pairs, queries &q, strip_state (&state)[STRIPS])
+                               Ring &ring, pairs_of_warp &pairs, unsigned kept, queries &q,
+                               strip_state (&state)[STRIPS])
 {
     constexpr int step = SPLITS * BLOCK_N;
     int key = t.keys.begin + p.split * BLOCK_N, stage = 0;
@@ -291,29 +303,30 @@ ATTUNE_INLINE void visit_ahead(const attune_args &args, const tile &t, const pla
         return;
     }
     ptx_cp_async_wait_group<1>();
-    split_barrier<SPLITS, split_threads>(p.split);              /* the first keys are there */
-    if (ATTUNE_HAS_VARLEN && p.row - p.lane / 4 >= t.end_row) { /* the warp has no rows: it copies */
-#pragma unroll 1
-        for (; key < t.keys.end; key += step, stage ^= 1) {
-            ptx_cp_async_wait_group<0>();
-            split_barrier<SPLITS, split_threads>(p.split);
-            copy_ahead(args, ring, stage, t, p, key);
-        }
+    split_barrier<SPLITS, split_threads>(p.split);                           /* the first keys are there */
+    if (ATTUNE_HAS_VARLEN && !OWN_ENDS && p.row - p.lane / 4 >= t.end_row) { /* the warp has no rows */
+        copy_rest(args, t, p, ring, kept, key, stage);
         return;
     }
-    float s[STRIPS][scores];
-    multiply_keys(ring.k[0], q, p.lane, s);
+    const int end = OWN_ENDS ? min(view.any_sees.end, t.keys.end) : t.keys.end;
+    if (key < end) {
+        float s[STRIPS][scores];
+        multiply_keys(ring.k[stage], q, p.lane, s);
 #pragma unroll 1
-    while (key < t.keys.end) {
-        ptx_cp_async_wait_group<0>();
-        split_barrier<SPLITS, split_threads>(p.split); /* this tile's values and the next one's keys are there */
-        copy_ahead(args, ring, stage, t, p, key);
-        take_in<false>(args, t, p, view, key, pairs, ring.v[stage], s, state);
-        key += step;
-        stage ^= 1;
-        if (key < t.keys.end) {
-            multiply_keys(ring.k[stage], q, p.lane, s);
+        while (key < end) {
+            ptx_cp_async_wait_group<0>();
+            split_barrier<SPLITS, split_threads>(p.split); /* this tile's values and the next one's keys are there */
+            copy_on(args, ring, stage, t, p, key, kept);
+            take_in<false>(args, t, p, view, key, pairs, ring.v[stage], s, state);
+            key += step;
+            stage ^= 1;
+            if (key < end) {
+                multiply_keys(ring.k[stage], q, p.lane, s);
+            }
         }
+    }
+    if constexpr (OWN_ENDS) {
+        copy_rest(args, t, p, ring, kept, key, stage);
     }
 }
 
@@ -363,59 +376,15 @@ ATTUNE_INLINE void visit_keys(const attune_args &args, const tile &t, const plac
     begin_queries(shared, p, (CURVED ? args.scale < 0 : !ADDS_PAIRS && !ATTUNE_HAS_SOFTCAP && factor < 0) && !careful,
                   q);
     if constexpr (AHEAD && !careful) {
-        visit_ahead(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), q, state);
+        const unsigned kept = kept_place(shared);
+        if constexpr (KEEPS_PLACES) {
+            keep_place(kept, t, p);
+        }
+        visit_ahead(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), kept, q, state);
     } else if constexpr (STAGES == 1) {
         visit_by_turns<careful>(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), q, state);
     } else {
         visit_in_order<careful>(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), q, state);
-    }
-}
-
-/* The sink counts in the denominator, once. From here on maxima are in units of log2. */
-ATTUNE_INLINE void add_sink(const attune_args &args, const tile &t, bool first_lane, strip_state &state)
-{
-    const float scale = pair_scale(args);
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-        state.rows.maximum[r] = state.rows.maximum[r] * scale;
-        if constexpr (ATTUNE_HAS_SINK) {
-            const online sink = online_start(args, t.w.head, first_lane);
-            const float root = take_sink(sink, state.rows.maximum[r], state.rows.sum[r]);
-#pragma unroll
-            for (int i = 0; i < outputs / 2; ++i) {
-                float &o = state.o[i / 2 * 4 + r * 2 + i % 2];
-                o = o * root * root;
-            }
-        }
-    }
-}
-
-ATTUNE_INLINE void store_strip(const attune_args &args, const tile &t, const place &p, int strip,
-                               const strip_state &state)
-{
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-        const int row = p.row + strip * STRIP_STEP + r * 8;
-        const bool exists = row < t.at.length_q;
-        const float sum = group_sum<4>(state.rows.sum[r]);
-        const attune_i64 place = t.at.first_q + row;
-        if (wants_lse(args) && exists && p.lane % 4 == 0) {
-            store_lse(args, t.at.batch, t.w.head, place, state.rows.maximum[r], sum);
-        }
-        if constexpr (ATTUNE_DTYPE_O != ATTUNE_DTYPE) {
-            const float normaliser = online_normaliser(sum);
-            element_o *out = row_of<element_o>(args.tensor[ATTUNE_O], t.at.batch, t.w.head, place) + p.lane % 4 * 2;
-#pragma unroll
-            for (int i = 0; i < dim_v / 8 && exists; ++i) {
-                *reinterpret_cast<pair<element_o> *>(out + i * 8) = {
-                    {from_float<element_o>(state.o[i * 4 + r * 2] * normaliser),
-                     from_float<element_o>(state.o[i * 4 + r * 2 + 1] * normaliser)}};
-            }
-            continue;
-        }
-        element *out = row_of<element>(args.tensor[ATTUNE_O], t.at.batch, t.w.head, place);
-        rows_store(out, exists, reinterpret_cast<const float(&)[dim_v / 2]>(state.o), r, online_normaliser(sum),
-                   p.lane);
     }
 }
 
@@ -523,14 +492,16 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     extern __shared__ __align__(128) unsigned char memory[];
     Shared &shared = *reinterpret_cast<Shared *>(memory);
     tile own;
-    tile &t = SHARES_TILE ? *reinterpret_cast<tile *>(memory + sizeof(Shared) + pair_bytes) : own;
+    tile &kept = *reinterpret_cast<tile *>(memory + sizeof(Shared) + pair_bytes), &t = SHARES_TILE ? kept : own;
     if (SHARES_TILE == 0 || threadIdx.x < 32) {
         own = tile_of_block(args);
     }
-    if constexpr (SHARES_TILE) {
+    if constexpr (KEEPS_TILE) {
         if (threadIdx.x == 0) {
-            t = own;
+            kept = own;
         }
+    }
+    if constexpr (SHARES_TILE) {
         __syncthreads();
     }
     if (t.first_row >= t.end_row) {
@@ -563,20 +534,21 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
         }
     }
     /* Worked out anew, so that the loop's scores need not share registers with them. */
-    if constexpr (!SHARES_TILE) {
+    if constexpr (KEEPS_TILE && !SHARES_TILE) {
+        own = kept;
+    } else if constexpr (!SHARES_TILE) {
         find_tile_of_block(args, ptx_mov_ctaid_x(), own);
     }
     p = place_of(ptx_mov_tid_x(), t.first_row);
     if (join(args, shared, p, state)) {
+#if CHUNK
 #pragma unroll
         for (int strip = 0; strip < STRIPS; ++strip) {
-#if CHUNK
             leave_strip(args, t, p, strip, state[strip]);
-#else
-            add_sink(args, t, p.lane % 4 == 0, state[strip]);
-            store_strip(args, t, p, strip, state[strip]);
-#endif
         }
+#else
+        store_strips(args, shared, t, p, state);
+#endif
     }
 }
 

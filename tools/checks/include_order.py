@@ -27,7 +27,7 @@ DEVICE = [["args", "ptx"], ["barrier", "warp_groups", "bf16_parts"], ["element",
            "small_pairs"],
           ["wgmma_consumer", "wgmma_producer", "fp32_block", "mma_rows", "spans_pages"],
           ["wgmma_pairs", "fp32_units", "spans_ring"], ["wgmma_score", "mma_values", "spans_warps"],
-          ["mma_weights", "wgmma_softmax"]]
+          ["mma_weights", "mma_store", "wgmma_softmax"]]
 DEVICE_RANK = {name: rank for rank, names in enumerate(DEVICE) for name in names}
 # measure knows arms, not kernels; evolve has no clock of its own.
 FORBIDDEN = {"measure": ("attune/kernel.h", "core/plan.h", "core/config.h", "core/device.h"),

@@ -20,14 +20,25 @@ enum { TRIM = AHEAD ? 0 : BEGINS_MOVE ? dim_v > 64 : ENDS_MOVE };
 /* Where registers are short the block's tile lies in shared memory. NOTE: elsewhere that costs 3 to 6 %, since a tile's
  * copies begin with its reads. */
 enum {
-    SHARES_TILE = ATTUNE_HAS_SOFTCAP || ATTUNE_HAS_DRAFT || WINDOWED ||
-                  (CAUSAL && (AHEAD || ATTUNE_HAS_VARLEN || ATTUNE_HAS_STRICT || ATTUNE_OFFSET_KIND != 0))
+    SHARES_TILE =
+        ATTUNE_HAS_SOFTCAP || ATTUNE_HAS_DRAFT || WINDOWED ||
+        (CAUSAL && (AHEAD || STAGES_PAIRS || ATTUNE_HAS_VARLEN || ATTUNE_HAS_STRICT || ATTUNE_OFFSET_KIND != 0))
 };
+
+/* Elsewhere a tile of packed sequences, which takes long to find, is kept there for the end. */
+enum { KEEPS_TILE = SHARES_TILE || (ATTUNE_HAS_VARLEN && !CHUNK) };
+/* With AHEAD, and tiles of fewer keys than the block has rows, a warp leaves out the last tiles, of which its rows see
+ * nothing, under a causal mask. NOTE: with windows, at both ends, that gains nothing. */
+enum { OWN_ENDS = AHEAD && BLOCK_N < BLOCK_M && ENDS_MOVE && !BEGINS_MOVE && !ATTUNE_HAS_SOFTCAP };
+
+/* Whether the next tile's bias and mask are asked for as soon as this one's have joined the scores, and not when
+ * weights are packed. NOTE: 1.09 to 1.12 of the rate; but elsewhere the compiler spills. */
+enum { PAIRS_EARLY = BLOCK_N <= 32 || dim_v <= 64 || SHARES_TILE };
 
 /* Strip t of warp w is the block's sixteen rows from t x STRIP_STEP + w x WARP_STEP on. With AHEAD, where a tile takes
  * all warps alike, a warp's strips lie far apart if rows see different keys, so that all warps have masks at once. */
 enum {
-    SPREADS = AHEAD && (BEGINS_MOVE || ENDS_MOVE),
+    SPREADS = AHEAD && !OWN_ENDS && (BEGINS_MOVE || ENDS_MOVE),
     STRIP_STEP = SPREADS ? WARPS * 16 : 16,
     WARP_STEP = SPREADS ? 16 : WARP_ROWS
 };
@@ -55,9 +66,16 @@ struct Shared {
 using pairs_of_warp = pair_tile<WARP_ROWS, BLOCK_N>;
 constexpr int pair_bytes = STAGES_PAIRS ? SPLITS * WARPS * (int)sizeof(pairs_of_warp) : 0;
 /* And the tile. */
-constexpr int tile_bytes = SHARES_TILE ? 256 : 0;
+constexpr int tile_bytes = KEEPS_TILE ? 256 : 0;
+/* And for each thread where it goes on copying, and to where in a tile: COPY_ROWS rows a step, of 16 bytes each. */
+enum {
+    COPY_ROWS = split_threads / (dim_qk / 8),
+    KEEPS_PLACES = AHEAD && !PAGED && !(ATTUNE_HAS_ALIBI && ENDS_MOVE) && dim_qk == dim_v &&
+                   split_threads % (dim_qk / 8) == 0 && COPY_ROWS % 8 == 0 && BLOCK_N % COPY_ROWS == 0
+};
+constexpr int place_bytes = KEEPS_PLACES ? ATTUNE_THREADS * 32 : 0;
 static_assert(sizeof(tile) <= 256, "a tile's room");
-static_assert(sizeof(Shared) + pair_bytes + tile_bytes == ATTUNE_SMEM_BYTES,
+static_assert(sizeof(Shared) + pair_bytes + tile_bytes + place_bytes == ATTUNE_SMEM_BYTES,
               "the descriptor predicts another amount of shared memory");
 static_assert(split_threads * SPLITS == ATTUNE_THREADS, "the descriptor predicts another number of threads");
 static_assert(!AHEAD || (STAGES == 2 && !HIDES_ANYWHERE && !PACK), "keys of two tiles, and rows that see ranges");
@@ -202,6 +220,70 @@ ATTUNE_INLINE void copy_next_pairs(const attune_args &args, pairs_of_warp &to, c
         copy_pairs_of(args, to, t, p, key + SPLITS * BLOCK_N);
         ptx_cp_async_commit_group();
     }
+}
+
+/* What comes behind the barrier of a tile whose keys are done with, keys being a tile ahead of values. */
+ATTUNE_INLINE void copy_ahead(const attune_args &args, Ring &ring, int stage, const tile &t, const place &p, int key)
+{
+    constexpr int step = SPLITS * BLOCK_N;
+    copy_keys(args, ring.k[stage], t, p, key + 2 * step);
+    copy_values(args, ring.v[stage ^ 1], t, p, key + step);
+    ptx_cp_async_commit_group();
+}
+
+/* The thread's place among those kept in shared memory: of addresses, 16 bytes; what lies in a tile, as far behind. */
+ATTUNE_INLINE unsigned kept_place(Shared &shared)
+{
+    return ptx_cvta_shared(&shared) + (unsigned)sizeof(Shared) + pair_bytes + tile_bytes + threadIdx.x * 16;
+}
+
+ATTUNE_INLINE void keep_addresses(unsigned kept, const element *k, const element *v)
+{
+    const attune_u64 of_k = reinterpret_cast<attune_u64>(k), of_v = reinterpret_cast<attune_u64>(v);
+    ptx_st_shared_v2_b32(kept, (unsigned)of_k, (unsigned)(of_k >> 32));
+    ptx_st_shared_v2_b32(kept + 8, (unsigned)of_v, (unsigned)(of_v >> 32));
+}
+
+/* Where the first copy_on begins. */
+ATTUNE_INLINE void keep_place(unsigned kept, const tile &t, const place &p)
+{
+    constexpr int parts = dim_qk / 8, step = SPLITS * BLOCK_N;
+    const int row = (int)((unsigned)p.thread / parts), part = (int)((unsigned)p.thread % parts);
+    const attune_i64 key = t.keys.begin + p.split * BLOCK_N + row;
+    keep_addresses(kept, t.keys.k + (key + 2 * step) * t.keys.stride_k + part * 8,
+                   t.keys.v + (key + step) * t.keys.stride_v + part * 8);
+    ptx_st_shared_b32(kept + ATTUNE_THREADS * 16, (unsigned)(2 * swizzled_index<pitch_qk>(row, part)));
+}
+
+/* Rows of a whole tile, from the thread's first on. */
+ATTUNE_INLINE void copy_rows(unsigned to, const element *from, attune_i64 stride)
+{
+#pragma unroll
+    for (int i = 0; i < BLOCK_N; i += COPY_ROWS) {
+        ptx_cp_async_cg_shared_global_16(to + (unsigned)(i * pitch_qk * 2), from + i * stride, 16);
+    }
+}
+
+/* The same as copy_ahead. NOTE: with addresses worked out for each tile copies took an eighth of the loop. */
+ATTUNE_INLINE void copy_on(const attune_args &args, Ring &ring, int stage, const tile &t, const place &p, int key,
+                           unsigned kept)
+{
+    constexpr int step = SPLITS * BLOCK_N;
+    const int next = key + 2 * step;
+    if (!KEEPS_PLACES || next >= t.keys.end || next + BLOCK_N > t.keys.kv_end) {
+        copy_ahead(args, ring, stage, t, p, key);
+        return;
+    }
+    const uint4 from = ptx_ld_shared_v4_b32(kept);
+    const unsigned at = ptx_ld_shared_b32(kept + ATTUNE_THREADS * 16);
+    const element *k = reinterpret_cast<const element *>(from.x | (attune_u64)from.y << 32);
+    const element *v = reinterpret_cast<const element *>(from.z | (attune_u64)from.w << 32);
+    const attune_i64 stride_k = args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ];
+    const attune_i64 stride_v = args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ];
+    copy_rows(ptx_cvta_shared(ring.k[stage]) + at, k, stride_k);
+    copy_rows(ptx_cvta_shared(ring.v[stage ^ 1]) + at, v, stride_v);
+    keep_addresses(kept, k + step * stride_k, v + step * stride_v);
+    ptx_cp_async_commit_group();
 }
 
 /* What the loop over the keys finds under way; with AHEAD, or one stage, keys are ahead of values. */

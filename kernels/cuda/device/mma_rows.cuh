@@ -60,42 +60,75 @@ ATTUNE_INLINE void copy_packed_queries(const attune_args &args, element *to, con
     }
 }
 
+/* Keys of sequence `index`, and tiles of each of its heads; none beyond the batch. */
+struct extent {
+    int keys, tiles;
+};
+
+ATTUNE_INLINE extent extent_of(const attune_args &args, int index)
+{
+    if (index >= args.batch) {
+        return extent{-1, 0};
+    }
+    const sequence at = sequence_of(args, index);
+    return extent{(int)at.length_kv, (int)((at.length_q + BLOCK_M - 1) / BLOCK_M)};
+}
+
+/* Places of tiles, of each head, that belong to sequences before `index`: as many as have tiles, or some more. */
+ATTUNE_INLINE attune_i64 places_before(const attune_args &args, int index)
+{
+    const attune_i64 rows = static_cast<const attune_i32 *>(args.tensor[ATTUNE_CU_Q].data)[index];
+    return min(clamp_i64(rows, 0, args.total_q) / BLOCK_M + index, index * ((args.seqlen_q + BLOCK_M - 1) / BLOCK_M));
+}
+
+/* The first of the 32 sequences, a multiple of 32, to which place `block` of all heads belongs. A warp looks. */
+ATTUNE_INLINE int find_sequences(const attune_args &args, int block, int lane)
+{
+    int first = 0, step = 32;
+    while (step < (args.batch + 31) / 32) {
+        step *= 32;
+    }
+    for (; step >= 32; step /= 32) {
+        const int index = first + lane * step;
+        const bool before = lane == 0 || (index < args.batch && places_before(args, index) * args.heads_q <= block);
+        first += (31 - __clz((int)__ballot_sync(0xffffffff, before))) * step;
+    }
+    return first;
+}
+
 /* The place of a block's tile among those of sequences of different lengths: of 32 sequences those with most keys come
- * first, so that the last blocks are short ones, and tiles that no sequence has are nowhere between. A warp looks, a
- * lane at each sequence; false: there is no such tile. */
+ * first, so that the last blocks are short ones, and places that have no tile come behind all of theirs. A warp looks,
+ * a lane at each sequence; false: there is no such tile. */
 ATTUNE_INLINE bool find_tile_by_length(const attune_args &args, int block, work &w)
 {
     const int lane = (int)(ptx_mov_tid_x() % 32), heads = (int)args.heads_q;
-    for (int first = 0; first < args.batch; first += 32) {
-        int keys = -1, tiles = 0, before = 0, all = 0;
-        if (first + lane < args.batch) {
-            const sequence at = sequence_of(args, first + lane);
-            keys = (int)at.length_kv;
-            tiles = (int)((at.length_q + BLOCK_M - 1) / BLOCK_M);
-        }
-#pragma unroll
-        for (int other = 0; other < 32; ++other) {
-            const int its_keys = __shfl_sync(0xffffffff, keys, other);
-            const int its_tiles = __shfl_sync(0xffffffff, tiles, other);
-            before += its_keys > keys || (its_keys == keys && other < lane) ? its_tiles : 0;
-            all += its_tiles;
-        }
-        const int at = block - before * heads;
-        const unsigned has = __ballot_sync(0xffffffff, at >= 0 && at < tiles * heads);
-        if (has != 0) {
-            const int source = __ffs((int)has) - 1;
-            const unsigned place = (unsigned)__shfl_sync(0xffffffff, at, source);
-            const unsigned its_tiles = (unsigned)__shfl_sync(0xffffffff, tiles, source);
-            const unsigned fast = CAUSAL && !BEGINS_MOVE ? (unsigned)heads : its_tiles, slow = place / fast;
-            const int rest = (int)(place - slow * fast);
-            w.batch = first + source;
-            w.head = CAUSAL && !BEGINS_MOVE ? rest : (int)slow;
-            w.tile = CAUSAL && !BEGINS_MOVE ? (int)(its_tiles - 1 - slow) : rest;
-            return true;
-        }
-        block -= all * heads;
+    int first = 0;
+    if (args.batch > 32) {
+        first = find_sequences(args, block, lane);
+        block -= (int)(places_before(args, first) * heads);
     }
-    return false;
+    const extent own = extent_of(args, first + lane);
+    int before = 0;
+#pragma unroll
+    for (int other = 0; other < 32; ++other) {
+        const int its_keys = __shfl_sync(0xffffffff, own.keys, other);
+        const int its_tiles = __shfl_sync(0xffffffff, own.tiles, other);
+        before += its_keys > own.keys || (its_keys == own.keys && other < lane) ? its_tiles : 0;
+    }
+    const int at = block - before * heads;
+    const unsigned has = __ballot_sync(0xffffffff, at >= 0 && at < own.tiles * heads);
+    if (has == 0) {
+        return false;
+    }
+    const int source = __ffs((int)has) - 1;
+    const unsigned place = (unsigned)__shfl_sync(0xffffffff, at, source);
+    const unsigned its_tiles = (unsigned)__shfl_sync(0xffffffff, own.tiles, source);
+    const unsigned fast = CAUSAL && !BEGINS_MOVE ? (unsigned)heads : its_tiles, slow = place / fast;
+    const int rest = (int)(place - slow * fast);
+    w.batch = first + source;
+    w.head = CAUSAL && !BEGINS_MOVE ? rest : (int)slow;
+    w.tile = CAUSAL && !BEGINS_MOVE ? (int)(its_tiles - 1 - slow) : rest;
+    return true;
 }
 
 /* Heads whose keys and values share L2 while tiles of all of them are worked out, those that see most keys first: as
@@ -126,13 +159,14 @@ ATTUNE_INLINE void find_tile_of_head(const attune_args &args, unsigned block, wo
     w.head = (int)(row - (unsigned)w.batch * heads);
 }
 
-/* The same where a block has rows of one head. A whole warp calls it. */
+/* The same where a block has rows of one head. A whole warp calls it. NOTE: where all warps look for themselves and
+ * sequences are many and short, to look takes longer than what is left out. */
 ATTUNE_INLINE bool find_tile_of_block(const attune_args &args, unsigned block, tile &t)
 {
     if constexpr (CHUNK) {
         return find_packed_tile(args, block, t);
     }
-    if constexpr (ATTUNE_HAS_VARLEN && SHARES_TILE) {
+    if (ATTUNE_HAS_VARLEN && (SHARES_TILE || args.batch <= 32)) {
         if (!find_tile_by_length(args, (int)block, t.w)) {
             t.first_row = 0;
             return false;
