@@ -274,7 +274,8 @@ ATTUNE_INLINE void multiply_keys(const element *shared, unsigned tile, const que
 #pragma unroll
     for (int i = 0; i < steps_k * OCTETS * 4; ++i) {
         const int n = i / (OCTETS * 4), octet = i / 4 % OCTETS;
-        s[n][octet][i % 4] = part[0][n][octet][i % 4] + (chains == 2 ? part[chains - 1][n][octet][i % 4] : 0);
+        const float x = part[0][n][octet][i % 4];
+        s[n][octet][i % 4] = chains == 2 ? x + part[chains - 1][n][octet][i % 4] : x;
     }
 }
 
