@@ -159,8 +159,11 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
         return attune_refuse(reason, "BLOCK_N %d, GROUPS %d: %d registers for fragments and %d besides, of %d",
                              config->value[BLOCK_N], config->value[GROUPS], held, besides, given);
     }
-    if (config->value[RESCALE] == FAR_MAX && !may_be_far(problem)) {
-        return attune_refuse(reason, "RESCALE 16: bf16, and no more features than a causal mask");
+    if (config->value[RESCALE] == FAR_MAX && !may_be_far(problem, config->value[BLOCK_N])) {
+        return attune_refuse(reason,
+                             "RESCALE 16, BLOCK_N %d: bf16, no more features than a causal mask, and up to 128 "
+                             "keys, above head dim 128 up to 80",
+                             config->value[BLOCK_N]);
     }
     if (problem->mask && config->value[GROUPS] == 3) {
         return attune_refuse(reason, "GROUPS 3 with a mask: 2, since the producer's warps pack one group's each");

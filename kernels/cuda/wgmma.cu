@@ -4,7 +4,7 @@
  * tiles; GROUPS warp groups of 64 query rows each multiply by wgmma. Scores, weights and O never leave registers. The
  * next tile's scores are multiplied while the softmax of this one runs, past a job's end too where Q_STAGES is 2; with
  * PINGPONG the groups take turns in giving work to the tensor cores. With RESCALE 0 O follows each tile's maximum,
- * with 15 only first tiles and those of sharp jobs have theirs taken (static_max.cuh).
+ * with 15 and 16 only first tiles and those of sharp jobs have theirs taken (static_max.cuh).
  * Declared: a non-finite value may reach rows of its tile that do not see it (0 x NaN), but in strict problems. */
 #include "device/row_again.cuh"
 #include "device/wgmma_producer.cuh"
@@ -87,12 +87,7 @@ ATTUNE_INLINE void close_rows(const attune_args &args, const job &j, const consu
             float factor = take_sink(args, j, c, reference[r], sum[r]);
             normaliser[r] = none ? 0.0f : ptx_rcp_approx_ftz_f32(sum[r]) * factor;
         } else {
-#if FAR_MAX
-            float all = sum[r] + group_sum<4>(c.lost[r]); /* as products have it */
-#else
-            float all = sum[r];
-#endif
-            normaliser[r] = sum[r] == 0 ? 0.0f : ptx_rcp_approx_ftz_f32(all);
+            normaliser[r] = sum[r] == 0 ? 0.0f : ptx_rcp_approx_ftz_f32(sum[r]);
         }
     }
     if (args.tensor[ATTUNE_LSE].data != nullptr && c.thread % 4 == 0) {
@@ -331,12 +326,10 @@ ATTUNE_INLINE void finish_first_tile(const job &j, consumer &c)
 }
 
 /* Tile `i` of a job; the products of tile i - 1's values go with it, under its softmax. */
-enum { EVEN, SHARP, UNEVEN };
-template <int kind>
+template <bool sharp>
 ATTUNE_INLINE void run_tile(const attune_args &args, Shared &shared, const job &j, consumer &c, int i, scores &s,
                             weights &p, outputs &o)
 {
-    constexpr bool sharp = kind == SHARP;
     held keys = c.tiles.next(), values = c.tiles.next();
     begin_scores(args, j, c, i, s);
     if constexpr (PAIRS_AHEAD) {
@@ -345,7 +338,7 @@ ATTUNE_INLINE void run_tile(const attune_args &args, Shared &shared, const job &
     await_tile(c, keys);
     await_order<PINGPONG>(c.group);
     multiply_keys(c, keys, s);
-    if (early && (kind == EVEN || !sharp_apart) && i == c.first + 1) {
+    if (early && !sharp && i == c.first + 1) {
         finish_first_tile(j, c);
     }
     await_tile(c, values);
@@ -361,10 +354,6 @@ ATTUNE_INLINE void run_tile(const attune_args &args, Shared &shared, const job &
     prepare<all_scores>(args, j, c, i, (CURVED || BIAS_LATE) && (sharp || i <= c.exact_until), s);
     if constexpr (sharp) {
         softmax_of_sharp_job(c, values, s, p, o);
-#if FAR_MAX
-    } else if constexpr (kind == UNEVEN) {
-        softmax_of_uneven_tile(args, j, c, i, values, s, p, o);
-#endif
     } else if constexpr (static_max) {
         softmax_by_static_max(args, j, c, i, values, s, p, o);
     } else {
@@ -393,29 +382,15 @@ ATTUNE_INLINE void run_tiles(const attune_args &args, Shared &shared, const job 
     }
     declare_uniform(c);
     int i = c.first + 1;
-#if FAR_MAX
-    c.largest = {{0, 0}};
-    c.lost[0] = c.lost[1] = 0;
-#endif
 #pragma unroll 1
     for (; i < c.sharp; ++i) {
-        run_tile<sharp_apart || !FAR_MAX ? EVEN : UNEVEN>(args, shared, j, c, i, s, p, o);
+        run_tile<false>(args, shared, j, c, i, s, p, o);
     }
-#if FAR_MAX
-    if constexpr (sharp_apart) {
-        c.tiles.declare_uniform<true>();
-#pragma unroll 1
-        for (; i < c.uneven; ++i) {
-            run_tile<UNEVEN>(args, shared, j, c, i, s, p, o);
-        }
-    }
-    settle_largest(c.lost, c.largest);
-#endif
     if (sharp_apart && i < c.blocks) {
         static_max_end(c.rows);
 #pragma unroll 1
         for (; i < c.blocks; ++i) {
-            run_tile<SHARP>(args, shared, j, c, i, s, p, o);
+            run_tile<true>(args, shared, j, c, i, s, p, o);
         }
     }
 }

@@ -330,7 +330,9 @@ static attune_config config_of(const attune_problem *problem, const wgmma_config
                                      [Q_STAGES] = from->q_stages,
                                      [PINGPONG] = from->pingpong,
                                      [SCHEDULER] = scheduler_of(problem, from),
-                                     [RESCALE] = by_maxima ? 0 : STATIC_MAX,
+                                     [RESCALE] = by_maxima                            ? 0
+                                                 : may_be_far(problem, from->block_n) ? FAR_MAX
+                                                                                      : STATIC_MAX,
                                      [AHEAD] = by_maxima ? 0 : ahead_of(problem, from)}};
 }
 

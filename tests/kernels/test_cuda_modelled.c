@@ -510,7 +510,7 @@ static void expect_attention(const char *text, const char *params, float spread,
     attune_plan_destroy(plan);
 }
 
-/* References are raised, by the first tile's word jobs mind their largest weights or take maxima. */
+/* References are raised, once, twice and more often; by the first tile's word jobs take maxima. */
 static void scores_may_rise_and_spread(void **state)
 {
     static const char *const params[] = {"GROUPS=2,BLOCK_N=64,Q_STAGES=2,PINGPONG=1,SCHEDULER=1,RESCALE=16,AHEAD=4",

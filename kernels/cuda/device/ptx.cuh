@@ -288,18 +288,6 @@ ATTUNE_INLINE bool ptx_barrier_red_or_128(int id, bool says)
     return any != 0;
 }
 
-/* 128 threads meet; how many of them say so. */
-ATTUNE_INLINE int ptx_barrier_red_popc_128(int id, bool says)
-{
-    int count;
-    asm volatile("{\n.reg .pred mine;\nsetp.ne.s32 mine, %1, 0;\n"
-                 "barrier.cta.red.popc.u32 %0, %2, 128, mine;\n}"
-                 : "=r"(count)
-                 : "r"((int)says), "r"(id)
-                 : "memory");
-    return count;
-}
-
 /* Sleeps for so many nanoseconds, more or less. */
 ATTUNE_INLINE void ptx_nanosleep(unsigned ns)
 {

@@ -14,33 +14,23 @@
 #include "device/scaling.cuh"
 
 /* A lane's share of a row in one tile may sum up to STATIC_MAX_REACH, so no weight is above it: fp16 ends at 65,504.
- * Where each tile is asked for its maximum, the reference moves if a weight would be above 2^STATIC_MAX_SLACK. NOTE: a
- * reference above the maximum would have more room, and lose in fp16 what many small weights add up to beside a large
- * one. */
+ * Where each tile is asked for its maximum, the reference moves if a weight would be above 2^STATIC_MAX_SLACK; weights
+ * up to STATIC_MAX_SCALABLE come down by a factor. NOTE: a reference above the maximum would have more room, and lose
+ * in fp16 what many small weights add up to beside a large one. */
+constexpr float STATIC_MAX_SLACK = 8;
 #if RESCALE == 16
-/* bf16 has the range of fp32: references lie by 2^60 above what maxima they were taken from, so that scores may rise by
- * 90 in units of log2 before weights are out of reach. */
-enum { STATIC_MAX_HEADROOM = 60 };
-constexpr float STATIC_MAX_ABOVE = 0x1p60f;
-constexpr float STATIC_MAX_REACH = 0x1p30f, STATIC_MAX_SLACK = 8;
-/* Up to where weights and what was summed can come down by one factor that is no subnormal number. */
-constexpr float STATIC_MAX_SCALABLE = 0x1p66f;
+/* bf16 has the range of fp32: references that are raised come to lie 2^40 above the largest weight, so that the next
+ * rise is 80 in units of log2 away. NOTE: first tiles' are their maxima, or V would lose bits below 2^-86 where no
+ * score rises, too. */
+enum { STATIC_MAX_RISES = 2 }; /* before a job's tiles take their maxima */
+constexpr float STATIC_MAX_ABOVE = 40, STATIC_MAX_REACH = 0x1p40f, STATIC_MAX_SCALABLE = 0x1p126f;
 #else
-enum { STATIC_MAX_HEADROOM = 0 };
-constexpr float STATIC_MAX_REACH = 0x1p15f, STATIC_MAX_SLACK = 8;
-/* Up to where weights and what was summed can come down by one factor that is no subnormal number. */
-constexpr float STATIC_MAX_SCALABLE = 0x1p100f;
+constexpr float STATIC_MAX_REACH = 0x1p15f, STATIC_MAX_SCALABLE = 0x1p100f;
 #endif
 
 ATTUNE_INLINE float positive_infinity()
 {
     return __int_as_float(0x7f800000);
-}
-
-/* The reference of a row with that maximum. */
-ATTUNE_INLINE float static_max_reference(float maximum)
-{
-    return STATIC_MAX_HEADROOM > 0 ? maximum + STATIC_MAX_HEADROOM : maximum;
 }
 
 /* Moves row r's reference to `maximum`, if that is the first, or higher by more than `slack`; returns the factor for
@@ -75,7 +65,7 @@ ATTUNE_INLINE void static_max_raise(row_pair &rows, const float (&s)[n], const s
 {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        float maximum = static_max_reference(largest_score<count>(s, by, r));
+        float maximum = largest_score<count>(s, by, r);
         factor[r] = static_max_move(rows, maximum, STATIC_MAX_SLACK, r);
     }
 }
@@ -96,7 +86,7 @@ ATTUNE_INLINE void static_max_follow(row_pair &rows, const float (&s)[n], const 
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         float before = rows.maximum[r];
-        rows.maximum[r] = fmaxf(static_max_reference(largest_score<count>(s, by, r)), before);
+        rows.maximum[r] = fmaxf(largest_score<count>(s, by, r), before);
         factor[r] = ptx_ex2_approx_ftz_f32(before - rows.maximum[r]);
         rows.sum[r] *= factor[r];
     }
@@ -167,92 +157,6 @@ ATTUNE_INLINE static_max_signs find_static_max_signs(const float (&sum)[2], cons
     return signs;
 }
 
-#if RESCALE == 16
-/* The same of references far above: `uneven`, in some rows that have seen enough keys to say so one outweighs the
- * others twice. Only scores that spread most are sharp: in most rows one key outweighs the others by 2^10, in some by
- * 2^14. NOTE: scores of 2^9 are true to 2^-15, and so is the sum of a first tile's weights. */
-struct far_max_signs : static_max_signs {
-    bool uneven;
-};
-
-template <bool by_group> ATTUNE_INLINE far_max_signs find_far_max_signs(const float (&sum)[2], const int (&seen)[2])
-{
-    enum { FEW = 16, ENOUGH = 32, ANY = 4, LANES = 4 };
-    far_max_signs signs = {{0, 0, 0, __any_sync(0xffffffff, min(seen[0], seen[1]) < FEW) != 0}, false};
-    int uneven = 0;
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-        float all = group_sum<4>(sum[r]) * STATIC_MAX_ABOVE;
-        bool some = seen[r] >= ANY, enough = seen[r] >= ENOUGH, tells = by_group ? enough : some;
-        signs.rows += 3 * __popc(__ballot_sync(0xffffffff, tells));
-        signs.sharp += 2 * __popc(__ballot_sync(0xffffffff, tells && all < 1 + 0x1p-10f));
-        signs.sharp += 2 * __popc(__ballot_sync(0xffffffff, tells && all < 1 + 0x1p-14f));
-        signs.mild += 3 * __popc(__ballot_sync(0xffffffff, some && all < 1.125f));
-        uneven += __popc(__ballot_sync(0xffffffff, enough && all < 1.5f));
-    }
-    signs.uneven = uneven >= 2 * LANES;
-    return signs;
-}
-
-/* ---- The largest weight ---- */
-
-/* Products take weights rounded, sums do not: where one key outweighs the others, O is off by what its weight lost. So
- * each lane keeps its rows' largest weights (as bits: they are not negative), and what these lost comes off the sums.
- */
-struct largest_weights {
-    unsigned bits[2];
-};
-
-template <int n> ATTUNE_INLINE void take_largest(largest_weights &largest, const float (&s)[n], int i)
-{
-    unsigned &bits = largest.bits[i / 2 % 2];
-    bits = __vimax3_u32(bits, __float_as_uint(s[i]), __float_as_uint(s[i + 1]));
-}
-
-template <int count, int n> ATTUNE_INLINE largest_weights largest_of(const float (&s)[n])
-{
-    largest_weights largest = {{0, 0}};
-#pragma unroll
-    for (int i = 0; i < count; i += 2) {
-        take_largest(largest, s, i);
-    }
-    return largest;
-}
-
-/* By how much a weight is larger once it is rounded. */
-ATTUNE_INLINE float rounded_off(unsigned bits)
-{
-    return to_float(from_float<element>(__uint_as_float(bits))) - __uint_as_float(bits);
-}
-
-/* Before references move. NOTE: what sums have too little for O is kept apart, since LSE is of the weights as they are.
- */
-ATTUNE_INLINE void settle_largest(float (&lost)[2], largest_weights &largest)
-{
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-        lost[r] += rounded_off(largest.bits[r]);
-        largest.bits[r] = 0;
-    }
-}
-
-/* Scores first ... end - 1 become weights, likewise. */
-template <int first, int end, int n>
-ATTUNE_INLINE void static_max_exponentiate(const row_pair &rows, float (&s)[n], float by, float (&sum)[2][2],
-                                           largest_weights &largest)
-{
-#pragma unroll
-    for (int i = first; i < end; i += 2) {
-#pragma unroll
-        for (int e = 0; e < 2; ++e) {
-            s[i + e] = ptx_ex2_approx_ftz_f32(score_above(by, s[i + e], rows.maximum[i / 2 % 2], i / 2 % 2));
-            sum[i / 2 % 2][e] += s[i + e];
-        }
-        take_largest(largest, s, i);
-    }
-}
-#endif
-
 /* Whether some weight of the warp's is too large to come down by a factor, or not true. A NaN is passed over: it stays
  * one. */
 template <int n, class scaling> ATTUNE_INLINE bool static_max_lost(const float (&s)[n], const scaling &by)
@@ -261,6 +165,28 @@ template <int n, class scaling> ATTUNE_INLINE bool static_max_lost(const float (
     return __any_sync(0xffffffff, (largest > STATIC_MAX_SCALABLE) | !curve_held(by));
 }
 
+#if RESCALE == 16
+/* Weights come down with the reference, what was summed before by `factor`. NOTE: weights by its halves, since it may
+ * be less than any number but 0, which is then right for what was summed before, and for no weight. */
+template <int n>
+ATTUNE_INLINE void static_max_lower(row_pair &rows, float (&s)[n], float (&sum)[2][2], float (&factor)[2])
+{
+    float half[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        float largest = group_max<4>(row_maximum<n>(s, r)), before = rows.maximum[r];
+        bool any = largest > 0;
+        factor[r] = any ? static_max_move(rows, before + ptx_lg2_approx_ftz_f32(largest) + STATIC_MAX_ABOVE, 0, r) : 1;
+        half[r] = any ? ptx_ex2_approx_ftz_f32(0.5f * (before - rows.maximum[r])) : 1;
+        sum[r][0] = sum[r][1] = 0;
+    }
+#pragma unroll
+    for (int i = 0; i < n; ++i) {
+        s[i] = s[i] * half[i / 2 % 2] * half[i / 2 % 2];
+        sum[i / 2 % 2][i % 2] += s[i];
+    }
+}
+#else
 /* Weights and their sum come down with the reference, by the same factor as what was summed before. */
 template <int n>
 ATTUNE_INLINE void static_max_lower(row_pair &rows, float (&s)[n], float (&sum)[2][2], float (&factor)[2])
@@ -268,10 +194,7 @@ ATTUNE_INLINE void static_max_lower(row_pair &rows, float (&s)[n], float (&sum)[
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
         float largest = group_max<4>(row_maximum<n>(s, r));
-        factor[r] =
-            largest > 0
-                ? static_max_move(rows, static_max_reference(rows.maximum[r] + ptx_lg2_approx_ftz_f32(largest)), 0, r)
-                : 1.0f;
+        factor[r] = largest > 0 ? static_max_move(rows, rows.maximum[r] + ptx_lg2_approx_ftz_f32(largest), 0, r) : 1.0f;
         sum[r][0] *= factor[r];
         sum[r][1] *= factor[r];
     }
@@ -280,6 +203,7 @@ ATTUNE_INLINE void static_max_lower(row_pair &rows, float (&s)[n], float (&sum)[
         s[i] *= factor[i / 2 % 2];
     }
 }
+#endif
 
 /* ---- The scores once more ---- */
 

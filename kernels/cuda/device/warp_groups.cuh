@@ -31,10 +31,4 @@ template <int groups> ATTUNE_INLINE bool any_of_group(int group, bool says)
     return ptx_barrier_red_or_128(1 + groups + group, says);
 }
 
-/* How many threads of the group say so. */
-template <int groups> ATTUNE_INLINE int count_in_group(int group, bool says)
-{
-    return ptx_barrier_red_popc_128(1 + groups + group, says);
-}
-
 #endif

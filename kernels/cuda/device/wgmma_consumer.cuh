@@ -13,9 +13,6 @@ typedef unsigned weights[steps_kv][4];
 typedef float outputs[columns_v / 2];
 constexpr bool static_max = RESCALE >= 15; /* weights by a static maximum */
 
-/* Whether jobs of which some keys outweigh others mind their largest weights. */
-#define FAR_MAX (RESCALE == 16)
-
 /* How scores come of products (wgmma_score.cuh): with ALiBi, by a factor and a shift; with a softcap, by a curve. Where
  * a softcap is not all, or maxima are those of products, tiles are made scores at once. */
 enum {
@@ -38,18 +35,13 @@ struct consumer {
     int number;                /* jobs taken so far, this one among them */
     int first, blocks;         /* tiles of the job: the group's are first ... blocks - 1 */
     int right_edge, left_edge; /* those before right_edge and from left_edge on need a mask */
-    int exact_until;           /* tiles up to it take their maxima; before `first`: one was raised */
+    int exact_until;           /* tiles up to it take their maxima; before `first`: so many were raised */
     int sharp;                 /* tiles from it on take theirs in all warps alike */
     bool narrow;               /* the first one is seen in its left half at most */
     float scale;
     row_pair rows;
 /* NOTE: not there where they are of no use, or the compiler gives others' registers other names, and code of which
  * there is evidence is not that code any more. */
-#if FAR_MAX
-    largest_weights largest;
-    float lost[2]; /* by rounding, of those of before */
-    int uneven;    /* tiles from `sharp` up to it mind their largest weights instead */
-#endif
 #if ATTUNE_HAS_ALIBI
     int position, begins; /* of the lane's first row less its first column; the tile the walk begins at */
     float slope, shift[2];

@@ -95,9 +95,6 @@ ATTUNE_INLINE void find_edges(const job &j, consumer &c)
     }
     c.exact_until = c.first;
     c.sharp = c.blocks;
-#if FAR_MAX
-    c.uneven = 0;
-#endif
 #if ATTUNE_HAS_ALIBI
     find_place(j, c);
 #endif

@@ -1,5 +1,5 @@
-/* A consumer's softmax: of a job's first tile, of tiles by their maximum or by a static maximum, of uneven and of sharp
- * jobs; and what the first tile says of which it is. */
+/* A consumer's softmax: of a job's first tile, of tiles by their maximum or by a static maximum, of sharp jobs; and
+ * what the first tile says of which it is. */
 #ifndef DEVICE_WGMMA_SOFTMAX_CUH
 #define DEVICE_WGMMA_SOFTMAX_CUH
 
@@ -28,11 +28,7 @@ ATTUNE_INLINE void predict_growth(const job &j, consumer &c)
         int end = ends_move ? min(j.sees_end + first_row(c) + r * 8, j.keys) : j.keys;
         seen[r] = end - (j.key - WALK(c.begins, c.blocks, c.first) * BLOCK_N);
     }
-#if FAR_MAX
-    far_max_signs signs = find_far_max_signs<sharp_apart>(c.rows.sum, seen);
-#else
     static_max_signs signs = find_static_max_signs(c.rows.sum, seen);
-#endif
 #if ATTUNE_HAS_VARLEN
     int left = j.rows - j.row - first_row(c); /* rows that do not exist may see nothing */
     bool begun = (c.rows.maximum[0] != positive_infinity() || left <= 0) &&
@@ -42,17 +38,8 @@ ATTUNE_INLINE void predict_growth(const job &j, consumer &c)
 #endif
     bool sharp = 2 * signs.sharp > signs.rows || !__all_sync(0xffffffff, begun);
     if constexpr (sharp_apart) {
-#if FAR_MAX
-        /* Of a sharp warp all threads say so, of an uneven one a thread. */
-        int count = count_in_group<GROUPS>(c.group, sharp | (signs.uneven & (c.thread % 32 == 0)));
-        count = __shfl_sync(0xffffffff, count, 0);
-        sharp = count >= 32;
-        c.uneven = sharp | (count == 0) ? 0 : c.blocks;
-        c.sharp = count > 0 ? min(c.first + 1 + early, c.blocks) : c.blocks;
-#else
         sharp = any_of_group<GROUPS>(c.group, sharp);
         c.sharp = sharp ? min(c.first + 1 + early, c.blocks) : c.blocks;
-#endif
     }
     if (sharp) {
         c.exact_until = c.blocks;
@@ -139,16 +126,21 @@ ATTUNE_INLINE void rescore(const attune_args &args, const job &j, consumer &c, i
 }
 
 /* Weights of tile `i` are out of reach: a higher reference for them, their sums and O. Each warp does so for itself,
- * which costs much where scores are lost; one needle among the keys is the rule, but what rises twice may go on rising:
- * then, and where scores are lost, the job's other tiles take their maxima. So they do where a softcap's curve has
- * ended. */
+ * which costs much where scores are lost; one needle among the keys is the rule, but what rises twice may go on rising
+ * (with RESCALE 16: thrice): then, and where scores are lost, the job's other tiles take their maxima. So they do where
+ * a softcap's curve has ended. */
 template <class scaling>
 ATTUNE_INLINE void raise_reference(const attune_args &args, const job &j, consumer &c, int i, const scaling &was,
                                    scores &s, outputs &o, float (&sum)[2][2])
 {
     float factor[2];
     bool lost = static_max_lost(s, was);
+#if RESCALE == 16
+    bool last = lost || c.exact_until <= c.first - STATIC_MAX_RISES;
+    c.exact_until = last ? c.blocks : min(c.exact_until, c.first) - 1;
+#else
     c.exact_until = lost || c.exact_until < c.first ? c.blocks : c.first - 1;
+#endif
     if (lost) {
         rescore(args, j, c, i, s);
         auto by = scaling_of(c);
@@ -158,45 +150,8 @@ ATTUNE_INLINE void raise_reference(const attune_args &args, const job &j, consum
     } else {
         static_max_lower(c.rows, s, sum, factor);
     }
-#if FAR_MAX
-    c.lost[0] *= factor[0];
-    c.lost[1] *= factor[1];
-#endif
     rows_rescale<0>(o, factor);
 }
-
-#if FAR_MAX
-/* A tile's softmax by the static maximum, minding the largest weights. */
-ATTUNE_INLINE void softmax_of_uneven_tile(const attune_args &args, const job &j, consumer &c, int i, held values,
-                                          scores &s, weights &p, outputs &o)
-{
-    auto by = scaling_of(c);
-    float factor[2] = {1, 1}, sum[2][2] = {};
-    largest_weights largest = {{0, 0}};
-    bool exact = i <= c.exact_until;
-    if (exact) {
-        settle_largest(c.lost, c.largest);
-        static_max_raise<all_scores>(c.rows, s, by, factor);
-        c.lost[0] *= factor[0];
-        c.lost[1] *= factor[1];
-    }
-    static_max_exponentiate<0, scores_ahead>(c.rows, s, by, sum, largest);
-    finish_values<(AHEAD < 4)>(c, values, p, o);
-    static_max_exponentiate<scores_ahead, all_scores>(rows_behind(c), s, by, sum, largest);
-    rows_pack<all_scores>(s, p);
-    if (exact) {
-        rows_rescale<1>(o, factor);
-    } else if (!static_max_holds(sum, by)) {
-        settle_largest(c.lost, c.largest);
-        raise_reference(args, j, c, i, by, s, o, sum);
-        rows_pack<all_scores>(s, p);
-        largest = largest_of<all_scores>(s);
-    }
-    static_max_finish(c.rows, sum);
-    c.largest.bits[0] = max(c.largest.bits[0], largest.bits[0]);
-    c.largest.bits[1] = max(c.largest.bits[1], largest.bits[1]);
-}
-#endif
 
 /* A tile's softmax by the static maximum; up to tile c.exact_until by the maximum. NOTE: warps decide for themselves,
  * and what waits for products is of the whole group: one wait for all, outside of what only some warps do. */
@@ -213,26 +168,12 @@ ATTUNE_INLINE void softmax_by_static_max(const attune_args &args, const job &j, 
     finish_values<(AHEAD < 4)>(c, values, p, o);
     exponentiate<scores_ahead, all_scores>(c, rows_behind(c), s, by, sum);
     rows_pack<all_scores>(s, p);
-#if FAR_MAX
-    /* Of an uneven job it is the second tile; the first one's largest weights are exact. */
-    bool holds = static_max_holds(sum, by);
-    if (exact | !holds | (c.uneven > 0)) {
-        if (exact) {
-            rows_rescale<1>(o, factor);
-        } else if (!holds) {
-            raise_reference(args, j, c, i, by, s, o, sum);
-            rows_pack<all_scores>(s, p);
-        }
-        c.largest = c.uneven > 0 ? largest_of<all_scores>(s) : c.largest;
-    }
-#else
     if (exact) {
         rows_rescale<1>(o, factor);
     } else if (!static_max_holds(sum, by)) {
         raise_reference(args, j, c, i, by, s, o, sum);
         rows_pack<all_scores>(s, p);
     }
-#endif
     static_max_finish(c.rows, sum);
 }
 

@@ -227,11 +227,6 @@ ATTUNE_INLINE bool ptx_barrier_red_or_128(int id, bool says)
     return model_barrier_count(id, 128, says) != 0;
 }
 
-ATTUNE_INLINE int ptx_barrier_red_popc_128(int id, bool says)
-{
-    return model_barrier_count(id, 128, says);
-}
-
 ATTUNE_INLINE void ptx_barrier_arrive(int id, int threads)
 {
     model_barrier_pass(id, threads);
