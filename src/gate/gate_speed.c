@@ -57,14 +57,16 @@ static double compulsory_bytes(const attune_problem *problem)
     return (double)((queries + (hidden ? 0 : keys)) * columns * element);
 }
 
+/* NOTE: sequences that are drawn shorter than the problem allows have no floor: its operations are of the longest. */
 static void set_floors(const at_gate *gate, const attune_problem *problem, at_session_policy *policy)
 {
-    double flops = attune_problem_flops(problem);
+    const bool shorter = problem->varlen || problem->seqused_kv;
+    double flops = shorter ? 0 : attune_problem_flops(problem);
     double peak = at_cuda_peak_flops(&gate->target, gate->rates.sm_hz, problem->dtype);
     double bandwidth = at_cuda_peak_bytes(&gate->rates);
     for (int mode = 0; gate->target.kind == ATTUNE_TARGET_CUDA && mode < AT_MODE_COUNT; ++mode) {
         policy->floor_us[mode] =
-            at_floor_us((at_mode)mode, flops, peak, problem->varlen ? 0 : compulsory_bytes(problem), bandwidth);
+            at_floor_us((at_mode)mode, flops, peak, shorter ? 0 : compulsory_bytes(problem), bandwidth);
     }
 }
 
