@@ -2,7 +2,6 @@
 #ifndef DEVICE_SPANS_WARPS_CUH
 #define DEVICE_SPANS_WARPS_CUH
 
-#include "device/key_loop.cuh"
 #include "device/spans_ring.cuh"
 
 /* ---- Spans ------------------------------------------------------------------------------------------------------ */
@@ -124,11 +123,7 @@ ATTUNE_INLINE void join_slices(Shared &shared, const warp_state &state, const el
 {
     if constexpr (slice < slices) {
         stage_slice<slice>(shared, state);
-        if constexpr (HALVES > 1 && slice == 0) {
-            join_splits(); /* teams have had barriers of their own */
-        } else {
-            __syncthreads();
-        }
+        __syncthreads();
         if (at.row < ROWS) {
             float weight[TEAMS]; /* NOTE: found again for each slice, registers being short */
             weigh_teams(shared, at.row, weight, span);
