@@ -102,7 +102,7 @@ ATTUNE_INLINE void meet_as_often(const key_range &keys, int span)
         return;
     }
     int missing = 2;
-#pragma unroll 1
+#pragma unroll
     for (int tile = 0; tile < TILES; ++tile) {
         const int key = tile_key(span, tile);
         missing += is_seen(keys, begin + tile * stride, stride);
