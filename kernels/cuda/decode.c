@@ -81,10 +81,19 @@ static bool lengths_differ(const attune_problem *problem)
     return problem->varlen || problem->seqused_kv;
 }
 
-/* Sums of units by sequence, where lengths differ. */
-static int32_t sums_of(const attune_problem *problem)
+/* Whether blocks keep lengths: where there is room for those of any batch, so that no batch has another way. */
+static bool keeps_lengths(const attune_problem *problem, const attune_config *config)
 {
-    return lengths_differ(problem) ? ((int32_t)problem->batch + 1) * 4 : 0;
+    enum { ROWS_KEPT = 32, DIM_KEPT = 128 };
+    return problem->seqused_kv && !problem->varlen && config->value[ROWS] <= ROWS_KEPT &&
+           problem->head_dim_qk <= DIM_KEPT && problem->head_dim_v <= DIM_KEPT;
+}
+
+/* Sums of units by sequence, where lengths differ; then lengths. */
+static int32_t sums_of(const attune_problem *problem, const attune_config *config)
+{
+    const int32_t batch = (int32_t)problem->batch;
+    return !lengths_differ(problem) ? 0 : ((keeps_lengths(problem, config) ? 2 : 1) * batch + 1) * 4;
 }
 
 /* Whether clusters have jobs where lengths turn out to be about even, and blocks equal shares where not; the source
@@ -143,7 +152,7 @@ static int32_t smem_of(const attune_problem *problem, const attune_config *confi
     const int32_t barriers = teams * config->value[STAGES] * 8 + 8 + config->value[WARPS] * 4;
     const int32_t entries = problem->page_size > 0 ? config->value[STAGES] * config->value[WARPS] * 64 * 4 : teams * 4;
     const int64_t letters = config->value[CLUSTER] > 0 ? letters_of(problem, config) : 0;
-    const int64_t more = letters + (alone ? (sums_of(problem) + 15) / 16 * 16 : 0);
+    const int64_t more = letters + (alone ? (sums_of(problem, config) + 15) / 16 * 16 : 0);
     const int64_t all = (ring + queries + joined + kept + barriers + entries + 1023) / 1024 * 1024 + more;
     return all < INT32_MAX ? (int32_t)all : INT32_MAX;
 }
@@ -172,7 +181,7 @@ static int32_t join_rows_of(const attune_problem *problem, const attune_config *
 /* sizeof(Joint), and sums of units. */
 static int32_t join_smem_of(const attune_problem *problem, const attune_config *config)
 {
-    return config->value[WARPS] * ((problem->head_dim_v + 127) / 128 * 512 + 8 + 4) + sums_of(problem);
+    return config->value[WARPS] * ((problem->head_dim_v + 127) / 128 * 512 + 8 + 4) + sums_of(problem, config);
 }
 
 static int64_t heads_of_group(const attune_problem *problem)

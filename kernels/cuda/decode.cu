@@ -531,6 +531,27 @@ ATTUNE_INLINE void await_launch_before()
     ptx_griddepcontrol_launch_dependents();
 }
 
+/* Waits for the launch before; whether lengths, and the entries that the block needs first, still are what they were
+ * before it had ended: most often they are, as from layer to layer of a step. */
+ATTUNE_INLINE bool came_true(const attune_args &args, const units &all, int begin, const cursor &c, Shared &shared)
+{
+    const int *kept = all.before + (int)args.batch + 1;
+    first_entries before = {}, now = {};
+    if (PAGED && begin < c.end) {
+        before = read_first<true>(args, c.j, c.key, stride, c.stop);
+    }
+    await_launch_before();
+    if (PAGED && begin < c.end) {
+        now = read_first<false>(args, c.j, c.key, stride, c.stop);
+        keep_first(now, c.stage, shared.next[team_of()]);
+    }
+    bool differs = !are_alike(before, now);
+    for (int i = (int)threadIdx.x; i < (int)args.batch; i += threads) {
+        differs |= length_now(args, i) != kept[i];
+    }
+    return __syncthreads_or(differs) == 0;
+}
+
 /* NOTE: what no launch before can change is worked out while it ends. */
 extern "C" __global__ void __launch_bounds__(threads, BLOCKS) fwd_decode(const __grid_constant__ attune_args args)
 {
@@ -545,16 +566,25 @@ extern "C" __global__ void __launch_bounds__(threads, BLOCKS) fwd_decode(const _
     }
     init_ring(shared);
     const bool settled = is_settled(args), early = uniform_units || settled;
-    if (!early) {
+    bool foretold = KEEPS_LENGTHS && !settled;
+    if (!early && !foretold) {
         prefetch_lengths(args);
         await_launch_before();
     }
-    const int begin = find_share(args, shared, before, all, c);
-    const job first = c.j;
-    query_rows rows = {};
-    if (begin < c.end) {
-        rows = find_queries(args, first);
+    query_rows rows;
+    int begin;
+#pragma unroll 1
+    for (;; foretold = false) {
+        begin = find_share(args, shared, before, all, c);
+        rows = {};
+        if (begin < c.end) {
+            rows = find_queries(args, c.j);
+        }
+        if (!foretold || came_true(args, all, begin, c, shared)) {
+            break;
+        }
     }
+    const job first = c.j;
     if constexpr (PARTS > 1) {
         if (threadIdx.x == 0 && begin < all.total) {
             const unsigned arrived = ptx_cvta_shared(&shared.arrived);
@@ -589,7 +619,7 @@ extern "C" __global__ void __launch_bounds__(threads, BLOCKS) fwd_decode(const _
     if (!all.together || begin < c.end) {
         if (at_once) {
             copy_part(args, first, span_of(first, begin), 0, 1, false, settled_end, shared);
-        } else if (!settled) {
+        } else if (!settled && !foretold) {
             read_entries(args, c, shared);
         }
         if (!at_once && copied == 0) {
@@ -604,7 +634,8 @@ extern "C" __global__ void __launch_bounds__(threads, BLOCKS) fwd_decode(const _
             copy_tile(args, all, c, shared);
         }
     }
-    unsigned char *letters = memory + sizeof(Shared) + (MIXED ? ((int)args.batch + 4) / 4 * 16 : 0);
+    constexpr int words_each = KEEPS_LENGTHS ? 2 : 1; /* of a sequence, behind Shared, and a word more */
+    unsigned char *letters = memory + sizeof(Shared) + (MIXED ? (words_each * (int)args.batch + 4) / 4 * 16 : 0);
     const mailbox box = {letters, (first.end - first.begin) * SENDERS};
     if (all.together) {
         ptx_barrier_cluster_wait(); /* all blocks can be written to */

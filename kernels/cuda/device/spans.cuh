@@ -27,6 +27,10 @@ constexpr bool uniform_units = !ATTUNE_HAS_VARLEN && !ATTUNE_HAS_SEQUSED;
 constexpr bool MIXED = CLUSTER > 0 && PARTS <= 1 && !uniform_units;
 /* Whether all sequences have the units of the first; where a cluster's blocks share spans there is one sequence. */
 constexpr bool alike_units = uniform_units || (CLUSTER > 0 && !MIXED);
+/* Whether lengths are read once, into shared memory: what a call begins with may be worked out from what lengths were
+ * before the launch before has ended, and is looked at again when it has. */
+constexpr bool KEEPS_LENGTHS = ATTUNE_HAS_SEQUSED && !ATTUNE_HAS_VARLEN && !alike_units && ROWS <= 32 &&
+                               ATTUNE_HEAD_DIM_QK <= 128 && ATTUNE_HEAD_DIM_V <= 128;
 
 /* a / b of numbers that are not negative, the quotient below 2^20. NOTE: a division of integers takes some forty
  * dependent instructions, and a block makes a handful before its first copy. */
@@ -67,11 +71,38 @@ ATTUNE_INLINE int tiles_of(const attune_args &args, const sequence &at)
     return ((int)at.length_q * heads_of_group(args) + ROWS - 1) / ROWS;
 }
 
-ATTUNE_INLINE int units_of(const attune_args &args, attune_i64 batch)
+ATTUNE_INLINE int units_of(const attune_args &args, const sequence &at)
 {
-    const sequence at = sequence_of(args, batch);
     const int tiles = tiles_of(args, at);
     return tiles == 0 ? 0 : tiles * spans_of(args, at).count * (int)args.heads_kv;
+}
+
+/* ---- Lengths ---------------------------------------------------------------------------------------------------- */
+
+/* What is behind sums of units: a length of each sequence, where they are kept. */
+ATTUNE_INLINE int *lengths_behind(const attune_args &args, int *before)
+{
+    return before + (int)args.batch + 1;
+}
+
+/* A length as it is now. NOTE: it is read from L2, and nothing stays behind that could be found there later. */
+ATTUNE_INLINE int length_now(const attune_args &args, int batch)
+{
+    const attune_i32 used = static_cast<const volatile attune_i32 *>(args.tensor[ATTUNE_USED_KV].data)[batch];
+    return min(max(used, 0), (int)args.seqlen_kv);
+}
+
+/* A sequence, of the length that is kept. */
+ATTUNE_INLINE sequence sequence_kept(const attune_args &args, const int *before, int batch)
+{
+    sequence at = sequence_of(args, batch);
+    if constexpr (KEEPS_LENGTHS) {
+        at.length_kv = before[(int)args.batch + 1 + batch];
+#if ATTUNE_OFFSET_KIND == 0
+        at.offset = at.length_kv - at.length_q;
+#endif
+    }
+    return at;
 }
 
 /* ---- Units ------------------------------------------------------------------------------------------------------ */
@@ -91,7 +122,13 @@ ATTUNE_INLINE void sum_units(const attune_args &args, int threads, int *before, 
     const int thread = (int)threadIdx.x, lane = thread % 32, batch = (int)args.batch;
     int done = 0;
     for (int first = 0; first < batch; first += threads) {
-        const int own = first + thread < batch ? units_of(args, first + thread) : 0;
+        int own = 0;
+        if (first + thread < batch) {
+            if constexpr (KEEPS_LENGTHS) {
+                lengths_behind(args, before)[first + thread] = length_now(args, first + thread);
+            }
+            own = units_of(args, sequence_kept(args, before, first + thread));
+        }
         int sum = own;
 #pragma unroll
         for (int step = 1; step < 32; step *= 2) {
@@ -161,7 +198,7 @@ ATTUNE_INLINE units find_units(const attune_args &args, int threads, int *before
 {
     units all = {before, 0, 0, 0, 0, CLUSTER > 0};
     if constexpr (alike_units) {
-        all.each = args.batch > 0 ? units_of(args, 0) : 0;
+        all.each = args.batch > 0 ? units_of(args, sequence_of(args, 0)) : 0;
         all.total = all.each * (int)args.batch;
         all.share = (CLUSTER > 0 || PIECES > 0) && args.batch > 0 ? spans_of(args, sequence_of(args, 0)).count : 0;
     } else {
@@ -229,7 +266,7 @@ ATTUNE_INLINE job job_with(const attune_args &args, const units &all, int unit)
 {
     job j;
     j.batch = sequence_with(args, all, unit);
-    const sequence at = sequence_of(args, j.batch);
+    const sequence at = sequence_kept(args, all.before, j.batch);
     const span_range spans = spans_of(args, at);
     const int tiles = tiles_of(args, at), local = unit - units_before(all, j.batch),
               place = quotient(local, spans.count);

@@ -214,7 +214,9 @@ ATTUNE_INLINE void join_torn(const attune_args &args, Joint &joint, int *before)
     const units all = find_units(args, (int)blockDim.x, before, joint.sums);
     torn_job t;
     if (!find_torn(args, all, (int)blockIdx.x, t)) {
-        ptx_griddepcontrol_wait();
+        if (!all.together || blockIdx.x + blockIdx.y == 0) { /* NOTE: where no job is torn one block waits for all */
+            ptx_griddepcontrol_wait();
+        }
         return;
     }
     const records kept = find_records(args, gridDim.x);

@@ -63,22 +63,48 @@ ATTUNE_INLINE bool share_is_seen(const job &j, const share &own, int key)
     return own.exists && is_seen(j.keys, key + own.row, own.rows);
 }
 
-/* Reads those for a job's first tiles, at `key` and `stride` apart before `stop`, the first of which goes into `stage`.
- * NOTE: an entry is clamped where it is used: here that would be done for tiles that there may not be. */
-ATTUNE_INLINE void read_first(const attune_args &args, const job &j, int key, int stride, int stop, unsigned stage,
-                              next_entries &next)
-{
+/* Those of the lane for a job's first tiles. */
+struct first_entries {
     int entry[STAGES][SLOTS];
+};
+
+/* Reads them, at `key` and `stride` apart before `stop`. early: before the launch before has ended, as lengths are
+ * (spans.cuh). NOTE: an entry is clamped where it is used: here that would be done for tiles that there may not be. */
+template <bool early>
+ATTUNE_INLINE first_entries read_first(const attune_args &args, const job &j, int key, int stride, int stop)
+{
+    first_entries first;
 #pragma unroll
     for (int i = 0; i < STAGES * SLOTS; ++i) {
         const share own = share_of(i % SLOTS);
         const int at = key + i / SLOTS * stride;
-        entry[i / SLOTS][i % SLOTS] = at < stop && share_is_seen(j, own, at) ? *entry_at(args, j, own, at) : 0;
+        int entry = 0;
+        if (at < stop && share_is_seen(j, own, at)) {
+            const attune_i32 *place = entry_at(args, j, own, at);
+            entry = early ? *static_cast<const volatile attune_i32 *>(place) : *place;
+        }
+        first.entry[i / SLOTS][i % SLOTS] = entry;
     }
+    return first;
+}
+
+/* The first of them is for the tile that goes into `stage`. */
+ATTUNE_INLINE void keep_first(const first_entries &first, unsigned stage, next_entries &next)
+{
 #pragma unroll
     for (int i = 0; i < STAGES * SLOTS; ++i) {
-        next.entry[(stage + i / SLOTS) % STAGES][i % SLOTS][team_lane()] = entry[i / SLOTS][i % SLOTS];
+        next.entry[(stage + i / SLOTS) % STAGES][i % SLOTS][team_lane()] = first.entry[i / SLOTS][i % SLOTS];
     }
+}
+
+ATTUNE_INLINE bool are_alike(const first_entries &a, const first_entries &b)
+{
+    bool alike = true;
+#pragma unroll
+    for (int i = 0; i < STAGES * SLOTS; ++i) {
+        alike &= a.entry[i / SLOTS][i % SLOTS] == b.entry[i / SLOTS][i % SLOTS];
+    }
+    return alike;
 }
 
 /* Copies those for the tile at `key`, into the stage's place. */

@@ -86,7 +86,7 @@ ATTUNE_INLINE void begin_job(const attune_args &args, const units &all, cursor &
 ATTUNE_INLINE void read_entries(const attune_args &args, const cursor &c, Shared &shared)
 {
     if constexpr (PAGED) {
-        read_first(args, c.j, c.key, stride, c.stop, c.stage, shared.next[team_of()]);
+        keep_first(read_first<false>(args, c.j, c.key, stride, c.stop), c.stage, shared.next[team_of()]);
     }
 }
 

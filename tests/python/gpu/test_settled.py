@@ -74,6 +74,49 @@ def test_what_is_late_is_waited_for(batch, rows, keys, page):
         assert torch.equal(found["O"], wanted["O"])
 
 
+@pytest.mark.parametrize("change", ["nothing", "lengths", "entries", "both"])
+@pytest.mark.parametrize("page", [0, 1, 16, 64])
+@pytest.mark.parametrize("batch, heads_kv, rows, keys", [(8, 8, 1, 8192), (1, 2, 1, 8192), (3, 2, 4, 2048),
+                                                         (40, 2, 2, 1024), (300, 1, 1, 1024)])
+def test_what_lengths_and_entries_become_counts(batch, heads_kv, rows, keys, page, change):
+    """Without a promise: the launch before changes them when decode may have looked at them already."""
+    torch.manual_seed(1)
+    text = f"b{batch},h{4 * heads_kv},hkv{heads_kv},sq{rows},skv{keys},d128,fp16,causal,seqused"
+    plan = attune.plan(text + (f",page={page}" if page else ""), "cuda", "decode")
+    width = keys // page if page else 0
+    shape = (batch * width, heads_kv, page, 128) if page else (batch, heads_kv, keys, 128)
+    q, k, v = (torch.randn(size, dtype=torch.float16, device="cuda")
+               for size in ((batch, 4 * heads_kv, rows, 128), shape, shape))
+    found, wanted = torch.empty_like(q), torch.empty_like(q)
+
+    def draw():
+        entries = torch.randperm(batch * width).int()
+        return torch.cat([torch.randint(0, keys + 1, (batch,)).int(), entries]).cuda()
+
+    room = torch.empty(max(plan.workspace(), 256), dtype=torch.uint8, device="cuda")
+    words, late = draw(), cupy.RawKernel(LATE, "late")
+    roles = {"Q": q, "K": k, "V": v, "USED_KV": words[:batch]}
+    if page:
+        roles["PAGE_TABLE_K"] = words[batch:].view(batch, width)
+    for _ in range(3):
+        there, before = draw(), draw()
+        if change in ("nothing", "entries"):
+            before[:batch] = there[:batch]
+        if change in ("nothing", "lengths"):
+            before[batch:] = there[batch:]
+        words.copy_(there)
+        plan.bind({**roles, "O": wanted}, room).run()
+        call = plan.bind({**roles, "O": found}, room)
+        words.copy_(before)
+        torch.cuda.synchronize()
+        with cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
+            late((1,), (1024,), (cupy.uint64(there.data_ptr()), cupy.uint64(words.data_ptr()),
+                                 cupy.int64(words.numel())))
+        call.run()
+        torch.cuda.synchronize()
+        assert torch.equal(found, wanted)
+
+
 def test_what_is_written_is_never_settled():
     step = Step(1, 2, 1, 1024, 16)
     plan = attune.plan("b1,h8,hkv2,sq1,skv1024,d128,fp16,causal,seqused,page=16", "cuda", "decode")
