@@ -81,11 +81,18 @@ static bool lengths_differ(const attune_problem *problem)
     return problem->varlen || problem->seqused_kv;
 }
 
+/* Whether clusters have jobs where lengths turn out to be about even, and blocks equal shares where not; the source
+ * has both then, of a single sequence too. */
+static bool may_mix(const attune_problem *problem, const attune_config *config)
+{
+    return config->value[CLUSTER] > 0 && config->value[PARTS] <= 1 && lengths_differ(problem);
+}
+
 /* Whether blocks keep lengths: where there is room for those of any batch, so that no batch has another way. */
 static bool keeps_lengths(const attune_problem *problem, const attune_config *config)
 {
     enum { ROWS_KEPT = 32, DIM_KEPT = 128 };
-    return problem->seqused_kv && !problem->varlen && config->value[ROWS] <= ROWS_KEPT &&
+    return may_mix(problem, config) && problem->seqused_kv && !problem->varlen && config->value[ROWS] <= ROWS_KEPT &&
            problem->head_dim_qk <= DIM_KEPT && problem->head_dim_v <= DIM_KEPT;
 }
 
@@ -94,13 +101,6 @@ static int32_t sums_of(const attune_problem *problem, const attune_config *confi
 {
     const int32_t batch = (int32_t)problem->batch;
     return !lengths_differ(problem) ? 0 : ((keeps_lengths(problem, config) ? 2 : 1) * batch + 1) * 4;
-}
-
-/* Whether clusters have jobs where lengths turn out to be about even, and blocks equal shares where not; the source
- * has both then, of a single sequence too. */
-static bool may_mix(const attune_problem *problem, const attune_config *config)
-{
-    return config->value[CLUSTER] > 0 && config->value[PARTS] <= 1 && lengths_differ(problem);
 }
 
 /* Whether there is a second launch. */
