@@ -61,7 +61,8 @@ static int wrong_words(int *device, int first, int second, int barriers)
 
 int main(int argc, char **argv)
 {
-    static const int cases[][3] = {{1, 1, 0}, {1, 1, 1}, {2, 2, 1}, {1, 0, 1}, {2, 1, 1}, {1, 0, 2}, {2, 1, 2}};
+    static const int cases[][3] = {{1, 1, 0}, {1, 1, 1}, {2, 2, 1}, {1, 0, 1}, {2, 1, 1}, {1, 0, 2}, {2, 1, 2},
+                                   {2, 0, 1}, {2, 0, 2}, {4, 0, 2}, {0, 4, 2}, {8, 4, 2}, {16, 1, 2}};
     int launches = argc > 1 ? atoi(argv[1]) : 20, *device = NULL;
     cudaMalloc(&device, BLOCKS * THREADS * sizeof *device);
     for (const int *c : cases) {
