@@ -406,6 +406,20 @@ ATTUNE_INLINE void visit_units(const attune_args &args, const units &all, const 
     }
 }
 
+ATTUNE_INLINE void store_row(const attune_args &args, const output &to, int joiner, row_part &x)
+{
+    partial_take_sink(args, to.head, x);
+    const float normaliser = online_normaliser(x.sum);
+#pragma unroll
+    for (int i = 0; i < EACH; ++i) {
+        const int column = (i / 2 * ROW_JOINERS + joiner) * 4 + i % 2 * 2;
+        *reinterpret_cast<unsigned *>(to.o + column) = pack_two(x.o[2 * i] * normaliser, x.o[2 * i + 1] * normaliser);
+    }
+    if (to.lse != nullptr) {
+        *to.lse = online_lse(x.maximum, x.sum);
+    }
+}
+
 /* Joins the block's columns when all blocks have sent theirs. */
 ATTUNE_INLINE void finish_job(const attune_args &args, const job &j, const mailbox &box, Shared &shared)
 {
@@ -413,12 +427,20 @@ ATTUNE_INLINE void finish_job(const attune_args &args, const job &j, const mailb
         __syncwarp();
         ptx_barrier_cluster_arrive();
     }
-    element_place at = place_of_pair((int)threadIdx.x);
+    const int row = (int)threadIdx.x / ROW_JOINERS, joiner = (int)threadIdx.x % ROW_JOINERS;
+    element_place at = place_of_pair(EACH > 1 ? row * ROW_PAIRS + joiner * 2 : (int)threadIdx.x);
     output to = find_output(args, j, at);
     if constexpr (PARTS > 1) {
         barrier_wait_cluster(ptx_cvta_shared(&shared.arrived), 0);
     } else {
         ptx_barrier_cluster_wait();
+    }
+    if constexpr (EACH > 1) {
+        if (to.o != nullptr) {
+            row_part x = join_row(box, j, row, joiner);
+            store_row(args, to, joiner, x);
+        }
+        return;
     }
     for (int i = (int)threadIdx.x; i < OWN_PAIRS; i += threads) {
         if (i >= threads) {
@@ -607,6 +629,9 @@ extern "C" __global__ void __launch_bounds__(threads, BLOCKS) fwd_decode(const _
     } else if (settled && begin < c.end) {
         read_entries(args, c, shared);
         copied = copy_settled(args, all, c, shared);
+    }
+    if (PREFETCHES && !settled && begin < c.end) {
+        prefetch_tiles(args, c);
     }
     if (early) {
         await_launch_before();

@@ -85,6 +85,7 @@ static const struct {
       {"decode:ROWS=8,WARPS=4,TILE=16,TILES=2,CLUSTER=0", "b5,h4,hkv2,sq2,skv2100,d64,fp16"},
       {"decode:CLUSTER=2", "b1,h4,hkv2,sq3,skv1300,d64,dv40,bf16,causal,sink"},
       {"decode:CLUSTER=2", "b1,h4,hkv1,sq7,skv2300,d64,dv40,bf16,causal,sink"},
+      {"decode:CLUSTER=2", "b1,h4,hkv1,sq7,skv2300,d64,dv128,fp16,causal,sink"},
       {"decode:CLUSTER=4", "b1,h8,hkv1,sq2,skv1700,d64,fp16,draft"},
       {"decode:CLUSTER=8,PARTS=4", "b1,h8,hkv2,sq1,skv1024,d64,dv72,bf16"},
       {"decode:CLUSTER=8,PARTS=2", "b1,h8,hkv1,sq2,skv1700,d64,fp16,causal,seqused,page=16,sink"},

@@ -139,18 +139,77 @@ ATTUNE_INLINE partial<2> join_group(const mailbox &box, int first, int count, in
     return group;
 }
 
-/* All spans of the job. */
-ATTUNE_INLINE partial<2> join_letters(const mailbox &box, const job &j, int pair)
+/* Pairs of a row that a thread joins, where it has several: two neighbours of each ROW_JOINERS pairs of neighbours. */
+enum {
+    JOINERS = WARPS / SHARERS * 32,
+    ROWS_WHOLLY = PARTS <= 1 && STATES_APART && OWN_PAIRS % (2 * JOINERS) == 0 && OWN_PAIRS % ROW_PAIRS == 0 &&
+                  ROW_PAIRS % (OWN_PAIRS / JOINERS) == 0,
+    EACH = ROWS_WHOLLY ? OWN_PAIRS / JOINERS : 1,
+    ROW_JOINERS = ROW_PAIRS / EACH
+};
+typedef partial<2 * EACH> row_part;
+
+/* The same of the thread's pairs of a row: weights are found once. `row`: of the block's. */
+ATTUNE_INLINE row_part join_row_group(const mailbox &box, int first, int count, int row, int joiner)
+{
+    const int first_row = (int)blockIdx.x % JOB_BLOCKS * OWN_PAIRS / ROW_PAIRS;
+    float2 state[GROUP];
+    float maximum[GROUP];
+    row_part group;
+    partial_clear(group);
+#pragma unroll
+    for (int i = 0; i < GROUP; ++i) {
+        state[i] = make_float2(negative_infinity(), 0);
+        if (i < count) {
+            state[i] = *reinterpret_cast<const float2 *>(state_at(box, first + i, first_row + row));
+        }
+        maximum[i] = fmaxf(i > 0 ? maximum[i > 0 ? i - 1 : 0] : negative_infinity(), state[i].x);
+    }
+#pragma unroll
+    for (int i = 0; i < GROUP; ++i) {
+        const float subtract = subtrahend(maximum[i]);
+        const float before = i > 0 ? maximum[i > 0 ? i - 1 : 0] : negative_infinity();
+        const float a = ptx_ex2_approx_ftz_f32(before - subtract), b = ptx_ex2_approx_ftz_f32(state[i].x - subtract);
+        group.sum = fmaf(state[i].y, b, group.sum * a);
+#pragma unroll
+        for (int n = 0; n < EACH / 2; ++n) {
+            const int pair = row * ROW_PAIRS + (n * ROW_JOINERS + joiner) * 2;
+            float4 x = make_float4(0, 0, 0, 0);
+            if (i < count) {
+                x = *reinterpret_cast<const float4 *>(letter_at(box, first + i, pair));
+            }
+            group.o[4 * n] = fmaf(x.x, b, group.o[4 * n] * a);
+            group.o[4 * n + 1] = fmaf(x.y, b, group.o[4 * n + 1] * a);
+            group.o[4 * n + 2] = fmaf(x.z, b, group.o[4 * n + 2] * a);
+            group.o[4 * n + 3] = fmaf(x.w, b, group.o[4 * n + 3] * a);
+        }
+    }
+    group.maximum = maximum[GROUP - 1];
+    return group;
+}
+
+/* All spans of the job: of a pair, or of the thread's pairs of a row. */
+template <typename part, typename joins> ATTUNE_INLINE part join_all(const job &j, const joins &join)
 {
     const int end = j.first_span + j.end - j.begin;
-    partial<2> groups;
+    part groups;
     partial_clear(groups);
     for (int span = j.first_span; span < end;) {
         const int count = min(GROUP - span % GROUP, end - span);
-        partial_join(groups, join_group(box, span - j.first_span, count, pair));
+        partial_join(groups, join(span - j.first_span, count));
         span += count;
     }
     return groups;
+}
+
+ATTUNE_INLINE partial<2> join_letters(const mailbox &box, const job &j, int pair)
+{
+    return join_all<partial<2>>(j, [&](int first, int count) { return join_group(box, first, count, pair); });
+}
+
+ATTUNE_INLINE row_part join_row(const mailbox &box, const job &j, int row, int joiner)
+{
+    return join_all<row_part>(j, [&](int first, int count) { return join_row_group(box, first, count, row, joiner); });
 }
 
 #endif

@@ -188,6 +188,36 @@ ATTUNE_INLINE void copy_tile(const attune_args &args, const units &all, cursor &
     c.key += stride;
 }
 
+/* Has L2 fetch the team's first tiles, before the launch before has ended: what that still writes of them it writes
+ * there. NOTE: not where a second launch has much to join, which would stand behind what the next call has asked for,
+ * and not where a call is so short that asking twice costs more. */
+enum { PREFETCHES = uniform_units && !PAGED && PARTS <= 1 && ROWS <= 32 && (CLUSTER > 0 || PIECES > 1) };
+
+ATTUNE_INLINE void prefetch_tiles([[maybe_unused]] const attune_args &args, [[maybe_unused]] const cursor &c)
+{
+#if defined(ATTUNE_MAP_K)
+    if (warp_of() % HALVES == 0 && ptx_elect_sync()) {
+        int key = c.key;
+#pragma unroll
+        for (int tile = 0; tile < STAGES; ++tile, key += stride) {
+            if (key < c.stop) {
+#pragma unroll
+                for (int i = 0; i < chunks_qk; ++i) {
+                    ptx_cp_async_bulk_prefetch_tensor_4d(&args.map[ATTUNE_MAP_K], L2_EVICT_FIRST, i * 64,
+                                                         c.j.first_kv + key, c.j.head, c.j.batch);
+                }
+#pragma unroll
+                for (int i = 0; i < chunks_v; ++i) {
+                    ptx_cp_async_bulk_prefetch_tensor_4d(&args.map[ATTUNE_MAP_V], L2_EVICT_FIRST, i * 64,
+                                                         c.j.first_kv + key, c.j.head, c.j.batch);
+                }
+            }
+        }
+    }
+    __syncwarp();
+#endif
+}
+
 /* A span whose tiles all have a stage: those that some row sees, and of them those that end before `end` or others. */
 ATTUNE_INLINE void copy_part(const attune_args &args, const job &j, int span, int begin_tile, int end_tile, bool before,
                              int end, Shared &shared)

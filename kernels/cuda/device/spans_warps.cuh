@@ -37,18 +37,34 @@ ATTUNE_INLINE int column_of(const element_place &at, int slice)
     return STAGED == 2 ? slice / 2 * 2 * SLICE + at.column * 2 + slice % 2 * 2 : slice * SLICE + at.column;
 }
 
-/* The warp's columns of slices, from one on, into shared memory. */
-template <int slice> ATTUNE_INLINE void stage_slice(Shared &shared, const warp_state &state)
+/* Of a block's last span nothing else comes into the teams' rings: all slices are staged there at once. */
+enum {
+    PITCH_WHOLE = slices * SLICE + 4,
+    HAS_WHOLE = slices > STAGED &&ROWS *PITCH_WHOLE * 4 <= (int)(STAGES *bytes_stage)
+};
+
+template <bool whole> ATTUNE_INLINE float *staged_row(Shared &shared, int team, int row)
 {
+    if constexpr (whole) {
+        return reinterpret_cast<float *>(shared.ring[team][0]) + row * PITCH_WHOLE;
+    } else {
+        return shared.o[team][row];
+    }
+}
+
+/* The warp's columns of slices, from one on, into shared memory. */
+template <int slice, bool whole> ATTUNE_INLINE void stage_slice(Shared &shared, const warp_state &state)
+{
+    constexpr int count = whole ? stripes : STAGED * SLICE / 16;
 #pragma unroll
     for (int octet = 0; octet < OCTETS; ++octet) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             const int row = own_row(octet * 2 + i % 2);
             if (row < ROWS) {
-                float *o = shared.o[team_of()][row] + lane_of() / 4 + i / 2 * 8;
+                float *o = staged_row<whole>(shared, team_of(), row) + lane_of() / 4 + i / 2 * 8;
 #pragma unroll
-                for (int n = 0; n < STAGED * SLICE / 16; ++n) {
+                for (int n = 0; n < count; ++n) {
                     constexpr int first = slice * SLICE / 16;
                     if (first + n < stripes) {
                         o[n * 16] = state.o[first + n < stripes ? first + n : 0][octet][i];
@@ -89,10 +105,9 @@ ATTUNE_INLINE void weigh_teams(const Shared &shared, int row, float (&weight)[TE
     }
 }
 
-/* The thread's columns of the slices that are staged. */
-template <int slice>
-ATTUNE_INLINE void join_staged(const Shared &shared, const element_place &at, const float (&weight)[TEAMS],
-                               own_part &span)
+/* The thread's columns of the slices that are staged together. */
+template <int slice, bool whole>
+ATTUNE_INLINE void join_staged(Shared &shared, const element_place &at, const float (&weight)[TEAMS], own_part &span)
 {
     float *sum = span.o + 2 * slice;
 #pragma unroll
@@ -101,7 +116,7 @@ ATTUNE_INLINE void join_staged(const Shared &shared, const element_place &at, co
     }
 #pragma unroll
     for (int t = 0; t < TEAMS; ++t) {
-        const float *o = shared.o[t][at.row] + column_of(at, 0);
+        const float *o = staged_row<whole>(shared, t, at.row) + column_of(at, whole ? slice : 0);
         if constexpr (STAGED == 2) {
             const float4 x = *reinterpret_cast<const float4 *>(o);
             sum[0] = fmaf(x.x, weight[t], sum[0]);
@@ -122,12 +137,12 @@ ATTUNE_INLINE void join_slices(Shared &shared, const warp_state &state, const el
                                own_part &span)
 {
     if constexpr (slice < slices) {
-        stage_slice<slice>(shared, state);
+        stage_slice<slice, false>(shared, state);
         __syncthreads();
         if (at.row < ROWS) {
             float weight[TEAMS]; /* NOTE: found again for each slice, registers being short */
             weigh_teams(shared, at.row, weight, span);
-            join_staged<slice>(shared, at, weight, span);
+            join_staged<slice, false>(shared, at, weight, span);
         }
         if (slice + STAGED < slices || !last) {
             __syncthreads();
@@ -136,10 +151,31 @@ ATTUNE_INLINE void join_slices(Shared &shared, const warp_state &state, const el
     }
 }
 
+template <int slice>
+ATTUNE_INLINE void join_whole(Shared &shared, const element_place &at, const float (&weight)[TEAMS], own_part &span)
+{
+    if constexpr (slice < slices) {
+        join_staged<slice, true>(shared, at, weight, span);
+        join_whole<slice + STAGED>(shared, at, weight, span);
+    }
+}
+
 ATTUNE_INLINE void join_warps(Shared &shared, const warp_state &state, const element_place &at, bool last,
                               own_part &span)
 {
     stage_state(shared, state);
+    if constexpr (HAS_WHOLE) {
+        if (last) {
+            stage_slice<0, true>(shared, state);
+            __syncthreads();
+            if (at.row < ROWS) {
+                float weight[TEAMS];
+                weigh_teams(shared, at.row, weight, span);
+                join_whole<0>(shared, at, weight, span);
+            }
+            return;
+        }
+    }
     join_slices<0>(shared, state, at, last, span);
 }
 

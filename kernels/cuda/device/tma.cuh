@@ -57,6 +57,16 @@ ATTUNE_INLINE void ptx_cp_async_bulk_load(unsigned shared, const void *global, u
         : "memory");
 }
 
+/* A box into L2 alone. */
+ATTUNE_INLINE void ptx_cp_async_bulk_prefetch_tensor_4d(const attune_tensor_map *map, attune_u64 policy, int column,
+                                                        int row, int head, int batch)
+{
+    asm volatile(
+        "cp.async.bulk.prefetch.tensor.4d.L2.global.tile.L2::cache_hint [%0, {%2, %3, %4, %5}], %1;" ::"l"(map),
+        "l"(policy), "r"(column), "r"(row), "r"(head), "r"(batch)
+        : "memory");
+}
+
 /* From this block's shared memory into that of a block of the cluster; the barrier lies there too. */
 ATTUNE_INLINE void ptx_cp_async_bulk_to_cluster(unsigned remote, unsigned shared, unsigned bytes,
                                                 unsigned remote_barrier)

@@ -31,6 +31,10 @@ ATTUNE_INLINE void tma_load(unsigned shared, const attune_tensor_map *map, unsig
     ptx_cp_async_bulk_tensor_4d_load(shared, map, barrier, policy, column, row, head, batch);
 }
 
+ATTUNE_INLINE void ptx_cp_async_bulk_prefetch_tensor_4d(const attune_tensor_map *, attune_u64, int, int, int, int)
+{
+}
+
 ATTUNE_INLINE void ptx_cp_async_bulk_tensor_4d_store(const attune_tensor_map *map, unsigned shared, int column, int row,
                                                      int head, int batch)
 {
