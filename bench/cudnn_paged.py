@@ -15,8 +15,7 @@ def frontend(device):
 
 def prepare(q, k, v, *, causal=False, scale=None, page_table, seqused, seqlen_kv, page_table_v=None):
     """The graph, planned for these tensors; to be called without arguments, it returns O. Entries that are no pages
-    become some page: cuDNN reads what they name, if only to hide it. NOTE: without a scale of its own it does not scale,
-    where `scale` None is the usual one."""
+    become some page: cuDNN reads what they name, if only to hide it. NOTE: cuDNN does not scale where it is told no scale."""
     scale = q.shape[3] ** -0.5 if scale is None else scale
     cudnn, handle = frontend(q.device.index)
     types = {torch.float16: cudnn.data_type.HALF, torch.bfloat16: cudnn.data_type.BFLOAT16}
