@@ -319,6 +319,13 @@ def groups():
     mixes = {"64x512": [512] * 64, "64x4k": [4096] * 64, "32x128+32x4k": [128] * 32 + [4096] * 32,
              "1x16k+15x64": [16384] + [64] * 15, "1x64k+31x4k": [65536] + [4096] * 31, "2x32k+30x4k": [32768] * 2 +
              [4096] * 30, "drawn": drawn}
+    draws = {}
+    for seed, batch in ((2, 64), (3, 64), (4, 64), (5, 64), (6, 32), (7, 16)):
+        of = random.Random(seed)
+        draws[f"five b{batch} seed {seed}"] = [of.choice([128, 512, 1024, 2048, 16384]) for _ in range(batch)]
+    for seed, batch in ((2, 64), (3, 64), (4, 32), (5, 16)):
+        of = random.Random(seed)
+        draws[f"any b{batch} seed {seed}"] = [of.randint(1, 8192) for _ in range(batch)]
     even = [(1, 32, 8, 1024), (1, 32, 8, 8192), (1, 32, 8, 65536), (8, 32, 8, 8192), (128, 32, 8, 1024),
             (64, 32, 8, 4096), (16, 32, 8, 32768), (32, 64, 8, 8192), (16, 32, 32, 4096)]
     queries = [(8, 32, 8, 8192, sq) for sq in (1, 2, 4, 8)] + [(64, 32, 8, 4096, 4), (64, 32, 8, 4096, 8),
@@ -334,6 +341,7 @@ def groups():
                      [Cell(*shape, page=page) for shape in ((8, 32, 8, 8192), (64, 32, 8, 4096))
                       for page in (256, 64, 16, 1)] +
                      [Cell(64, 32, 8, 4096, page=page, nhd=True) for page in (64, 16, 1)],
+            "draws": [Cell(len(mix), 32, 8, max(mix), page=64, lengths=mix, name=name) for name, mix in draws.items()],
             "mixes": [Cell(len(mix), 32, 8, max(mix), page=64, lengths=mix, name=f"mix {name},page=64")
                       for name, mix in mixes.items()]}
 
