@@ -15,7 +15,8 @@ def frontend(device):
 
 def prepare(q, k, v, *, causal=False, scale=None, page_table, seqused, seqlen_kv, page_table_v=None):
     """The graph, planned for these tensors; to be called without arguments, it returns O. Entries that are no pages
-    become some page: cuDNN reads what they name, if only to hide it. NOTE: cuDNN does not scale where it is told no scale."""
+    become some page: cuDNN reads what they name, if only to hide it. NOTE: cuDNN itself does not
+    scale where `scale` is None; here that is the usual one."""
     scale = q.shape[3] ** -0.5 if scale is None else scale
     cudnn, handle = frontend(q.device.index)
     types = {torch.float16: cudnn.data_type.HALF, torch.bfloat16: cudnn.data_type.BFLOAT16}

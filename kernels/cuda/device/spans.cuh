@@ -28,8 +28,8 @@ constexpr bool MIXED = CLUSTER > 0 && PARTS <= 1 && !uniform_units;
 /* Whether all sequences have the units of the first; where a cluster's blocks share spans there is one sequence. */
 constexpr bool alike_units = uniform_units || (CLUSTER > 0 && !MIXED);
 /* Whether lengths are read once, into shared memory: what a call begins with may be worked out from what lengths were
- * before the launch before has ended, and is looked at again when it has. NOTE: without clusters it gains many sequences
- * nothing, and lengths that differ lose by it. */
+ * before the launch before has ended, and is looked at again when it has. NOTE: without clusters it gains many
+ * sequences nothing, and lengths that differ lose by it. */
 constexpr bool KEEPS_LENGTHS = MIXED && ATTUNE_HAS_SEQUSED && !ATTUNE_HAS_VARLEN && ROWS <= 32 &&
                                ATTUNE_HEAD_DIM_QK <= 128 && ATTUNE_HEAD_DIM_V <= 128;
 
