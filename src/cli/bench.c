@@ -15,6 +15,7 @@
 #include "measure/flush.h"
 #include "measure/interleave.h"
 #include "measure/statistics.h"
+#include "reference/least.h"
 
 /* Where nobody says what to time: the arms that a target has, on problems that it is bought for. */
 typedef struct defaults {
@@ -134,10 +135,18 @@ static attune_status time_arms(bench *all, const at_bench_setup *setup, const ce
     return top->gauge != NULL ? read_ceiling(top, &samples[count]) : ATTUNE_OK;
 }
 
+/* Of the lengths that were drawn; NAN where there is no memory to count them. */
+static double flops_of(const at_bench_setup *setup)
+{
+    const at_inputs *inputs = &setup->work.inputs;
+    at_least least;
+    return at_least_count(&inputs->problem, &inputs->draw, &least) == ATTUNE_OK ? least.flops : (double)NAN;
+}
+
 /* The shortest time the machine's ceilings allow, in microseconds. */
 static double floor_us(const bench *all, const at_bench_setup *setup)
 {
-    double flops = attune_problem_flops(&setup->work.inputs.problem);
+    double flops = flops_of(setup);
     double by_flops = all->peak_flops > 0 ? flops / all->peak_flops : 0;
     double by_bytes = all->peak_bytes > 0 ? (double)at_bench_setup_bytes(setup) / all->peak_bytes : 0;
     return 1e6 * (by_flops > by_bytes ? by_flops : by_bytes);
@@ -150,7 +159,7 @@ static void add_row(bench *all, const at_bench_setup *setup, const char *arm, co
     at_table_number(all->table, us->middle);
     at_table_number(all->table, us->low);
     at_table_number(all->table, us->high);
-    at_table_number(all->table, attune_problem_flops(&setup->work.inputs.problem) / us->middle * 1e-3);
+    at_table_number(all->table, flops_of(setup) / us->middle * 1e-3);
     at_table_number(all->table, first_us / us->middle);
     at_table_number(all->table, floor_us(all, setup) / us->middle);
 }
@@ -218,7 +227,7 @@ static ceiling choose_ceiling(bench *all, const at_bench_setup *setup, at_gauge 
     if (flops == NULL) {
         return (ceiling){NULL, NULL};
     }
-    double by_flops = attune_problem_flops(&setup->work.inputs.problem) / all->peak_flops;
+    double by_flops = flops_of(setup) / all->peak_flops;
     double bytes = (double)at_bench_setup_bytes(setup);
     double caches = (double)(target->l3_bytes + target->threads * target->l2_bytes);
     if (bytes / all->peak_bytes > by_flops && bytes > caches) {

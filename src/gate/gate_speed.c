@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "core/problem.h"
 #include "cuda/rates.h"
+#include "judge/timed_case.h"
 #include "judge/verdict_parts.h"
 #include "worker/arms.h"
 
@@ -45,29 +46,17 @@ static void add_others(at_gate_bench *on)
 
 /* ---- Policy ----------------------------------------------------------------------------------------------------- */
 
-/* Bytes that every call must read or write at least, where that can be said without looking at values. */
-static double compulsory_bytes(const attune_problem *problem)
+/* Of the lengths that are timed. */
+static attune_status set_floors(const at_gate *gate, const at_test_problem *test, at_session_policy *policy)
 {
-    int64_t element = (int64_t)at_dtype_bytes((int)problem->dtype);
-    int64_t queries = problem->batch * problem->heads_q * problem->seqlen_q;
-    int64_t keys = problem->batch * problem->heads_kv * problem->seqlen_kv;
-    bool hidden = problem->op != ATTUNE_FORWARD || problem->page_size > 0 || problem->varlen || problem->seqused_kv ||
-                  problem->mask || problem->window_left >= 0 || problem->window_right >= 0;
-    int64_t columns = problem->head_dim_qk + problem->head_dim_v;
-    return (double)((queries + (hidden ? 0 : keys)) * columns * element);
-}
-
-/* NOTE: sequences that are drawn shorter than the problem allows have no floor: its operations are of the longest. */
-static void set_floors(const at_gate *gate, const attune_problem *problem, at_session_policy *policy)
-{
-    const bool shorter = problem->varlen || problem->seqused_kv;
-    double flops = shorter ? 0 : attune_problem_flops(problem);
-    double peak = at_cuda_peak_flops(&gate->target, gate->rates.sm_hz, problem->dtype);
+    at_least least;
+    AT_FORWARD(at_timed_case_least(test, gate->options->seed, &least));
+    double peak = at_cuda_peak_flops(&gate->target, gate->rates.sm_hz, test->problem.dtype);
     double bandwidth = at_cuda_peak_bytes(&gate->rates);
     for (int mode = 0; gate->target.kind == ATTUNE_TARGET_CUDA && mode < AT_MODE_COUNT; ++mode) {
-        policy->floor_us[mode] =
-            at_floor_us((at_mode)mode, flops, peak, shorter ? 0 : compulsory_bytes(problem), bandwidth);
+        policy->floor_us[mode] = at_floor_us((at_mode)mode, least.flops, peak, least.bytes, bandwidth);
     }
+    return ATTUNE_OK;
 }
 
 static attune_status open_session(const at_gate *gate, at_gate_bench *on)
@@ -77,7 +66,7 @@ static attune_status open_session(const at_gate *gate, at_gate_bench *on)
     options->quick ? at_session_policy_quick(&policy, options->seed) : at_session_policy_init(&policy, options->seed);
     policy.must = options->must;
     policy.cold_decides = at_problem_is_decode(&on->table->test->problem);
-    set_floors(gate, &on->table->test->problem, &policy);
+    AT_FORWARD(set_floors(gate, on->table->test, &policy));
     return at_session_open(&policy, on->arm, on->arm_count, &on->session);
 }
 

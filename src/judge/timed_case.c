@@ -33,6 +33,13 @@ attune_status at_timed_case_draw(const at_test_problem *test, uint64_t seed, boo
     return at_case_cache_truth(cache, pool, &timed_case->inputs, &wanted.want, &timed_case->truth);
 }
 
+attune_status at_timed_case_least(const at_test_problem *test, uint64_t seed, at_least *least)
+{
+    at_prefetch wanted;
+    at_timed_case_prefetch(test, seed, false, &wanted);
+    return at_least_count(&test->problem, &wanted.draw, least);
+}
+
 void at_timed_case_free(at_timed_case *timed_case)
 {
     at_truth_free(&timed_case->truth);

@@ -7,6 +7,7 @@
 #include "core/problem.h"
 #include "judge/case_cache.h"
 #include "library/placement.h"
+#include "reference/least.h"
 #include "reference/truth.h"
 
 typedef struct at_timed_case {
@@ -22,6 +23,8 @@ attune_status at_timed_case_draw(const at_test_problem *test, uint64_t seed, boo
                                  at_case_cache *cache, at_timed_case *timed_case);
 /* What at_timed_case_draw will want. */
 void at_timed_case_prefetch(const at_test_problem *test, uint64_t seed, bool acc16, at_prefetch *wanted);
+/* What a call on them must do at least. ATTUNE_OUT_OF_MEMORY. */
+attune_status at_timed_case_least(const at_test_problem *test, uint64_t seed, at_least *least);
 void at_timed_case_free(at_timed_case *timed_case);
 /* One call to its end on the timed_case's inputs, which `place` has brought to the plan's device; judged. *us is what
  * it took the caller: about. */

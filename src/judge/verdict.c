@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "judge/timed_case.h"
 #include "worker/arms.h"
 
 const char *at_stage_name(at_stage stage)
@@ -49,9 +50,11 @@ bool at_verdict_is_earnest(const at_verdict *verdict)
 
 double at_verdict_tflops(const at_verdict *verdict, double us)
 {
-    attune_problem problem;
-    return attune_problem_parse(verdict->problem, &problem) == ATTUNE_OK ? attune_problem_flops(&problem) / us * 1e-6
-                                                                         : NAN;
+    at_test_problem test;
+    at_least least;
+    const bool known = at_test_problem_parse(verdict->problem, &test) == ATTUNE_OK &&
+                       at_timed_case_least(&test, verdict->options.seed, &least) == ATTUNE_OK;
+    return known ? least.flops / us * 1e-6 : NAN;
 }
 
 /* ---- Taking over a session --------------------------------------------------------------------------------------- */

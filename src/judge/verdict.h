@@ -159,8 +159,8 @@ bool at_verdict_is_peer(const at_verdict *verdict, int arm);
 
 /* Whether it asked for all that a verdict should: not quick, r >= 1 / 0.95 or more, 100 cases or more. */
 bool at_verdict_is_earnest(const at_verdict *verdict);
-/* Operations a second, in 1e12, of a call that took so long; masked work is left out where the problem alone says what
- * is masked. NAN for a problem that is none. */
+/* Operations a second, in 1e12, of a call that took so long, on the lengths that were drawn for it; masked work is left
+ * out where the problem alone says what is masked. NAN for a problem that is none. */
 double at_verdict_tflops(const at_verdict *verdict, double us);
 
 /* Rounds every time to what a file of evidence keeps (5 significant digits, at most to the nanosecond), and fills in

@@ -449,16 +449,20 @@ static attune_status fill_packed(at_inputs *inputs)
     return ATTUNE_OK;
 }
 
+attune_status at_fill_lengths(at_inputs *inputs)
+{
+    AT_FORWARD(inputs->problem.varlen ? fill_packed(inputs) : ATTUNE_OK);
+    if (inputs->problem.seqused_kv) {
+        fill_used(inputs);
+    }
+    return ATTUNE_OK;
+}
+
 attune_status at_fill(at_inputs *inputs)
 {
     const attune_problem *problem = &inputs->problem;
     attune_args args;
-    if (problem->varlen) {
-        AT_FORWARD(fill_packed(inputs));
-    }
-    if (problem->seqused_kv) {
-        fill_used(inputs);
-    }
+    AT_FORWARD(at_fill_lengths(inputs));
     AT_FORWARD(at_pages_fill(inputs)); /* which say where keys and values are */
     if (problem->sink) {
         fill_heads(inputs, ATTUNE_SINK);

@@ -6,6 +6,8 @@
 
 /* Fills Q, K, V and every optional role of inputs that at_inputs_place has made. */
 attune_status at_fill(at_inputs *inputs);
+/* CU_Q, CU_KV and USED_KV alone, of inputs that need to have nothing else but seqlen_kv. */
+attune_status at_fill_lengths(at_inputs *inputs);
 
 /* All that is beside lengths and tables of append, and the states of merge. */
 attune_status at_fill_append(at_inputs *inputs);

@@ -162,7 +162,8 @@ static bool moves_everything(const attune_problem *p)
 static void look_up(const at_point *point, roof *above)
 {
     const double *floor_us = point->verdict->session.policy.floor_us;
-    if (floor_us[AT_MODE_WARM] > 0) {
+    /* NOTE: floors of drawn lengths were of the longest before they were of those drawn. */
+    if (floor_us[AT_MODE_WARM] > 0 && !point->problem.varlen && !point->problem.seqused_kv) {
         above->tflops[point->problem.dtype] = at_verdict_tflops(point->verdict, floor_us[AT_MODE_WARM]);
     }
     /* A cold floor that is longer than the warm one is the memory's; of all keys only where none may be masked. */

@@ -1,7 +1,10 @@
 /* Findings from what was seen: every way to fail, and who is at fault. */
+#include <math.h>
 #include <stdlib.h>
 
+#include "judge/timed_case.h"
 #include "judge/verdicts.h"
+#include "measure/controls.h"
 
 static at_verdict *judged(const scene *of)
 {
@@ -114,6 +117,45 @@ static void impossible_speed_is_wrong(void **state)
     verdict->session.policy.floor_us[AT_MODE_WARM] = 11;
     assert_ok(at_verdict_judge(verdict));
     expect(verdict, AT_FAIL, AT_FAIL, 1, "against");
+    at_verdict_destroy(verdict);
+}
+
+/* Whoever takes longer than the sequences drawn must is honest, though the longest allowed would take longer still. */
+static void floors_are_of_the_lengths_drawn(void **state)
+{
+    (void)state;
+    at_test_problem test;
+    at_least least;
+    assert_ok(at_test_problem_parse("b16,h16,s4096,d128,bf16,varlen=1", &test));
+    assert_ok(at_timed_case_least(&test, 1, &least));
+    const double longest = attune_problem_flops(&test.problem);
+    assert_true(least.flops > 0.05 * longest && least.flops < 0.7 * longest);
+    static const double takes_us[] = {9, 11}; /* what was drawn, at the rate; the candidate takes 10 */
+    for (int i = 0; i < 2; ++i) {
+        scene of = scene_of(15, 16);
+        at_verdict *verdict = verdicts_make(&of);
+        const double rate = 0.95 * least.flops / (takes_us[i] * 1e-6);
+        verdict->session.policy.floor_us[AT_MODE_WARM] = at_floor_us(AT_MODE_WARM, least.flops, rate, 0, 0);
+        assert_ok(at_verdict_judge(verdict));
+        assert_int_equal(verdict->right, takes_us[i] < of.us ? AT_PASS : AT_FAIL);
+        assert_true(at_floor_us(AT_MODE_WARM, longest, rate, 0, 0) > of.us); /* which would refuse both */
+        at_verdict_destroy(verdict);
+    }
+}
+
+/* A rate is of the work that was timed. */
+static void rates_are_of_the_lengths_drawn(void **state)
+{
+    (void)state;
+    scene of = scene_of(15, 16);
+    at_verdict *verdict = verdicts_make(&of);
+    at_test_problem test;
+    at_least least;
+    (void)snprintf(verdict->problem, sizeof verdict->problem, "b16,h16,s4096,d128,bf16,varlen=1");
+    assert_ok(at_test_problem_parse(verdict->problem, &test));
+    assert_ok(at_timed_case_least(&test, verdict->options.seed, &least));
+    assert_true(fabs(at_verdict_tflops(verdict, 1000) - least.flops * 1e-9) < 1e-9 * least.flops * 1e-9);
+    assert_true(at_verdict_tflops(verdict, 1000) < 0.7e-9 * attune_problem_flops(&test.problem));
     at_verdict_destroy(verdict);
 }
 
@@ -328,6 +370,8 @@ int main(void)
         cmocka_unit_test(a_peer_that_is_not_there_leaves_it_open),
         cmocka_unit_test(timed_outputs_decide_who_is_wrong),
         cmocka_unit_test(impossible_speed_is_wrong),
+        cmocka_unit_test(floors_are_of_the_lengths_drawn),
+        cmocka_unit_test(rates_are_of_the_lengths_drawn),
         cmocka_unit_test(clocks_that_disagree_are_seen),
         cmocka_unit_test(the_control_kernel_must_be_caught),
         cmocka_unit_test(who_declares_to_read_clocks_is_never_right),
