@@ -22,7 +22,8 @@ def prepare(q, k, v, *, causal=False, scale=None, page_table, seqused, seqlen_kv
     types = {torch.float16: cudnn.data_type.HALF, torch.bfloat16: cudnn.data_type.BFLOAT16}
     batch, heads, seqlen_q, _ = q.shape
     o = torch.empty_strided((batch, heads, seqlen_q, v.shape[3]), q.stride(), dtype=q.dtype, device=q.device)
-    tables = [table.clamp(0, pool.shape[0] - 1).view(batch, 1, -1, 1).contiguous()
+    width = -(-seqlen_kv // k.shape[2])  # cuDNN takes tables that are no wider
+    tables = [table[:, :width].clamp(0, pool.shape[0] - 1).contiguous().view(batch, 1, -1, 1)
               for table, pool in ((page_table, k), (page_table if page_table_v is None else page_table_v, v))]
     rows = torch.full((batch, 1, 1, 1), seqlen_q, dtype=torch.int32, device=q.device)
     keys = seqused.view(batch, 1, 1, 1)
