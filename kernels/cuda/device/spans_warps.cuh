@@ -38,10 +38,8 @@ ATTUNE_INLINE int column_of(const element_place &at, int slice)
 }
 
 /* Of a block's last span nothing else comes into the teams' rings: all slices are staged there at once. */
-enum {
-    PITCH_WHOLE = slices * SLICE + 4,
-    HAS_WHOLE = slices > STAGED &&ROWS *PITCH_WHOLE * 4 <= (int)(STAGES *bytes_stage)
-};
+constexpr int PITCH_WHOLE = slices * SLICE + 4;
+constexpr bool HAS_WHOLE = STAGED < slices && ROWS * PITCH_WHOLE * 4 <= (int)(STAGES * bytes_stage);
 
 template <bool whole> ATTUNE_INLINE float *staged_row(Shared &shared, int team, int row)
 {
