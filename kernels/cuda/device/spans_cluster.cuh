@@ -107,6 +107,19 @@ ATTUNE_INLINE letter join_senders(const mailbox &box, int span, int pair)
     return all;
 }
 
+/* How what was summed before a span, and the span's own sums, shrink where it is span i of those that are joined:
+ * `maximum[i]` is that of all up to it. */
+struct shrinking {
+    float before, own;
+};
+
+template <int most> ATTUNE_INLINE shrinking shrinking_of(const float (&maximum)[most], int i, float own)
+{
+    const float subtract = subtrahend(maximum[i]);
+    const float before = i > 0 ? maximum[i > 0 ? i - 1 : 0] : negative_infinity();
+    return shrinking{ptx_ex2_approx_ftz_f32(before - subtract), ptx_ex2_approx_ftz_f32(own - subtract)};
+}
+
 /* The spans of a group, from left to right: maxima first, so that weights are worked out side by side. */
 ATTUNE_INLINE partial<2> join_group(const mailbox &box, int first, int count, int pair)
 {
@@ -128,12 +141,10 @@ ATTUNE_INLINE partial<2> join_group(const mailbox &box, int first, int count, in
     }
 #pragma unroll
     for (int i = 0; i < most; ++i) {
-        const float subtract = subtrahend(maximum[i]);
-        const float before = i > 0 ? maximum[i > 0 ? i - 1 : 0] : negative_infinity();
-        const float a = ptx_ex2_approx_ftz_f32(before - subtract), b = ptx_ex2_approx_ftz_f32(x[i].z - subtract);
-        group.sum = fmaf(x[i].w, b, group.sum * a);
-        group.o[0] = fmaf(x[i].x, b, group.o[0] * a);
-        group.o[1] = fmaf(x[i].y, b, group.o[1] * a);
+        const shrinking by = shrinking_of(maximum, i, x[i].z);
+        group.sum = fmaf(x[i].w, by.own, group.sum * by.before);
+        group.o[0] = fmaf(x[i].x, by.own, group.o[0] * by.before);
+        group.o[1] = fmaf(x[i].y, by.own, group.o[1] * by.before);
     }
     group.maximum = maximum[most - 1];
     return group;
@@ -167,10 +178,8 @@ ATTUNE_INLINE row_part join_row_group(const mailbox &box, int first, int count, 
     }
 #pragma unroll
     for (int i = 0; i < GROUP; ++i) {
-        const float subtract = subtrahend(maximum[i]);
-        const float before = i > 0 ? maximum[i > 0 ? i - 1 : 0] : negative_infinity();
-        const float a = ptx_ex2_approx_ftz_f32(before - subtract), b = ptx_ex2_approx_ftz_f32(state[i].x - subtract);
-        group.sum = fmaf(state[i].y, b, group.sum * a);
+        const shrinking by = shrinking_of(maximum, i, state[i].x);
+        group.sum = fmaf(state[i].y, by.own, group.sum * by.before);
 #pragma unroll
         for (int n = 0; n < EACH / 2; ++n) {
             const int pair = row * ROW_PAIRS + (n * ROW_JOINERS + joiner) * 2;
@@ -178,10 +187,10 @@ ATTUNE_INLINE row_part join_row_group(const mailbox &box, int first, int count, 
             if (i < count) {
                 x = *reinterpret_cast<const float4 *>(letter_at(box, first + i, pair));
             }
-            group.o[4 * n] = fmaf(x.x, b, group.o[4 * n] * a);
-            group.o[4 * n + 1] = fmaf(x.y, b, group.o[4 * n + 1] * a);
-            group.o[4 * n + 2] = fmaf(x.z, b, group.o[4 * n + 2] * a);
-            group.o[4 * n + 3] = fmaf(x.w, b, group.o[4 * n + 3] * a);
+            group.o[4 * n] = fmaf(x.x, by.own, group.o[4 * n] * by.before);
+            group.o[4 * n + 1] = fmaf(x.y, by.own, group.o[4 * n + 1] * by.before);
+            group.o[4 * n + 2] = fmaf(x.z, by.own, group.o[4 * n + 2] * by.before);
+            group.o[4 * n + 3] = fmaf(x.w, by.own, group.o[4 * n + 3] * by.before);
         }
     }
     group.maximum = maximum[GROUP - 1];
