@@ -11,69 +11,8 @@
  * (mma_values.cuh), the tile's values are added row by row, by those who see them.
  *
  * K and V may lie in pages: what is copied is all that knows. */
-#include "device/mma.cuh"
+#include "device/mma_ends.cuh"
 #include "device/mma_store.cuh"
-#include "device/mma_weights.cuh"
-
-/* ---- Q K^T ------------------------------------------------------------------------------------------------------ */
-
-/* The warp's queries as operands: read once into registers, or again for every tile where registers are short. */
-struct queries {
-    unsigned rows; /* lane_rows of the warp's first strip */
-    unsigned a[Q_REGISTERS ? steps_qk : 1][STRIPS][4];
-};
-
-ATTUNE_INLINE void load_queries(queries &q, int to, int step)
-{
-#pragma unroll
-    for (int t = 0; t < STRIPS; ++t) {
-        load_operand<pitch_qk>(q.a[to][t], q.rows, t * (STRIP_STEP / 16), step);
-    }
-}
-
-/* Sixteen columns of them, times those of the tile's keys. `columns`: lane_columns of the tile. */
-ATTUNE_INLINE void multiply_step(unsigned columns, queries &q, int d, float (&s)[STRIPS][scores])
-{
-    if constexpr (!Q_REGISTERS) {
-        load_queries(q, 0, d);
-    }
-#pragma unroll
-    for (int n = 0; n < steps_pv; ++n) {
-        unsigned b[4];
-        load_operand<pitch_qk>(b, columns, n, d);
-#pragma unroll
-        for (int t = 0; t < STRIPS; ++t) {
-            mma_16x16(&s[t][n * 8], q.a[Q_REGISTERS ? d : 0][t], b);
-        }
-    }
-}
-
-ATTUNE_INLINE void clear(float (&s)[STRIPS][scores])
-{
-#pragma unroll
-    for (int i = 0; i < STRIPS * scores; ++i) {
-        s[i / scores][i % scores] = 0;
-    }
-}
-
-ATTUNE_INLINE void multiply_keys(const element *k, queries &q, int lane, float (&s)[STRIPS][scores])
-{
-    const unsigned columns = lane_columns<pitch_qk>(k, 0, lane);
-    clear(s);
-#pragma unroll
-    for (int d = 0; d < steps_qk; ++d) {
-        multiply_step(columns, q, d, s);
-    }
-}
-
-/* A negative scale is the queries' affair: products then have the sign that maxima are taken of. */
-ATTUNE_INLINE void negate_queries(Shared &shared)
-{
-    for (int i = (int)threadIdx.x; i < BLOCK_M * pitch_qk / 8; i += ATTUNE_THREADS) {
-        uint4 &x = reinterpret_cast<uint4 *>(shared.q)[i];
-        x = make_uint4(x.x ^ 0x80008000u, x.y ^ 0x80008000u, x.z ^ 0x80008000u, x.w ^ 0x80008000u);
-    }
-}
 
 /* ---- Scores ----------------------------------------------------------------------------------------------------- */
 
@@ -162,6 +101,12 @@ ATTUNE_INLINE void hide_strips(const attune_args &args, const tile &t, const pla
     }
 }
 
+/* Whether a strip has masks in a tile that is not whole. */
+ATTUNE_INLINE bool masks_strip(const tile &t, int strip, int key)
+{
+    return FOLDS == 0 || key < t.strip_whole[strip].first || key >= t.strip_whole[strip].end;
+}
+
 /* Of the tile of keys from `key` on, the steps of sixteen that any of the warp's rows sees. */
 ATTUNE_INLINE steps_seen steps_of(const warp_view &view, int key)
 {
@@ -192,7 +137,8 @@ ATTUNE_INLINE void take_in(const attune_args &args, const tile &t, const place &
     }
 #pragma unroll
     for (int strip = 0; strip < STRIPS; ++strip) {
-        finish_scores(args, t, view, p.row + strip * STRIP_STEP, key, masked, p.lane, careful, pairs, strip, s[strip]);
+        finish_scores(args, t, view, p.row + strip * STRIP_STEP, key, masked && masks_strip(t, strip, key), p.lane,
+                      careful, pairs, strip, s[strip]);
     }
     if constexpr (PAIRS_EARLY) {
         copy_next_pairs(args, pairs, t, p, key);
@@ -309,6 +255,12 @@ ATTUNE_INLINE void visit_ahead(const attune_args &args, const tile &t, const pla
         return;
     }
     const int end = OWN_ENDS ? min(view.any_sees.end, t.keys.end) : t.keys.end;
+    if constexpr (FOLDS) {
+        if (t.folded > 0) {
+            visit_ends(args, t, p, view.scale, ring, q, state);
+            key += step;
+        }
+    }
     if (key < end) {
         float s[STRIPS][scores];
         multiply_keys(ring.k[stage], q, p.lane, s);
@@ -378,7 +330,7 @@ ATTUNE_INLINE void visit_keys(const attune_args &args, const tile &t, const plac
     if constexpr (AHEAD && !careful) {
         const unsigned kept = kept_place(shared);
         if constexpr (KEEPS_PLACES) {
-            keep_place(kept, t, p);
+            keep_place(kept, t, p, t.keys.begin + (p.split + (FOLDS && t.folded > 0)) * BLOCK_N);
         }
         visit_ahead(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), kept, q, state);
     } else if constexpr (STAGES == 1) {
@@ -466,6 +418,15 @@ ATTUNE_INLINE void find_ranges(const attune_args &args, tile &t)
     t.sees.first = BEGINS_MOVE ? (int)clamp_i64(window_first(args, position), -1024, most) : 0;
     t.sees.end = ENDS_MOVE ? (int)clamp_i64(window_end(args, position), -1024, most) : 0;
     t.whole = key_range{t.keys.all_see.first, t.keys.all_see.end / BLOCK_N * BLOCK_N};
+    if constexpr (FOLDS) {
+#pragma unroll
+        for (int strip = 0; strip < STRIPS; ++strip) {
+            const int first = t.first_row + strip * STRIP_STEP, last = min(first + STRIP_STEP, t.end_row) - 1;
+            const key_range seen = keys_seen_by_all(args, t.at, first, max(first, last));
+            t.strip_whole[strip] = key_range{seen.first, seen.end / BLOCK_N * BLOCK_N};
+        }
+    }
+    fold_ends(t);
 }
 
 /* The block's tile, and what it has of its keys. */
@@ -526,6 +487,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     ptx_cp_async_wait_group<0>(); /* a block must not end with copies in flight */
     if constexpr (CONTAINS) {
         if (__syncthreads_or(is_tainted(state))) {
+            unfold_ends(t);
             copy_pairs_of(args, find_pairs(shared, p), t, p, t.keys.begin + p.split * BLOCK_N);
             fill_ring<false>(args, shared.ring[p.split], t, p);
             begin_strips(state);

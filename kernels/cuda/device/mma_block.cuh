@@ -43,6 +43,15 @@ enum {
     WARP_STEP = SPREADS ? 16 : WARP_ROWS
 };
 
+/* With a window, the first tile of keys and the last one are visited at once (mma_ends.cuh): a row sees about as many
+ * keys of the one as it does not see of the other. FOLD_MORE: steps of sixteen keys that may be left over. NOTE: of
+ * packed sequences the compiler spills. */
+enum {
+    FOLDS = SPREADS && STRIPS == 2 && SPLITS == 1 && BEGINS_MOVE && ENDS_MOVE && !PAGED && !ATTUNE_HAS_SOFTCAP &&
+            !BY_PAIRS && !ATTUNE_HAS_VARLEN,
+    FOLD_MORE = BLOCK_N > STRIP_STEP ? 2 : 0
+};
+
 /* The block's rows, and its way through the keys. */
 struct tile {
     work w;
@@ -52,6 +61,8 @@ struct tile {
     key_loop keys;
     key_range sees;  /* keys that the first row sees, whatever keys there are; row r further on those r further on */
     key_range whole; /* of whole tiles that all rows see */
+    key_range strip_whole[STRIPS]; /* with FOLDS: of those that all rows of a strip see */
+    int folded, more; /* keys from the first tile to the last, if they are visited at once, else 0; steps left over */
 };
 
 struct Ring {
@@ -162,10 +173,11 @@ ATTUNE_INLINE int copying_thread(const place &p)
     return (int)ptx_mov_tid_x() % split_threads;
 }
 
-/* Starts copying the tile of keys, or values, from `key` on, if there is one. */
-ATTUNE_INLINE void copy_keys(const attune_args &args, element *to, const tile &t, const place &p, int key)
+/* Starts copying the tile of keys, or values, from `key` on, if there is one, or it is `there` in any case. */
+ATTUNE_INLINE void copy_keys(const attune_args &args, element *to, const tile &t, const place &p, int key,
+                             bool there = false)
 {
-    if (key < t.keys.end) {
+    if (there || key < t.keys.end) {
         if constexpr (PAGED) {
             copy_pages<ATTUNE_K, dim_qk>(args, to, t, key);
         } else {
@@ -175,9 +187,10 @@ ATTUNE_INLINE void copy_keys(const attune_args &args, element *to, const tile &t
     }
 }
 
-ATTUNE_INLINE void copy_values(const attune_args &args, element *to, const tile &t, const place &p, int key)
+ATTUNE_INLINE void copy_values(const attune_args &args, element *to, const tile &t, const place &p, int key,
+                               bool there = false)
 {
-    if (key < t.keys.end) {
+    if (there || key < t.keys.end) {
         if constexpr (PAGED) {
             copy_pages<ATTUNE_V, dim_v>(args, to, t, key);
         } else {
@@ -244,12 +257,12 @@ ATTUNE_INLINE void keep_addresses(unsigned kept, const element *k, const element
     ptx_st_shared_v2_b32(kept + 8, (unsigned)of_v, (unsigned)(of_v >> 32));
 }
 
-/* Where the first copy_on begins. */
-ATTUNE_INLINE void keep_place(unsigned kept, const tile &t, const place &p)
+/* Where the first copy_on, behind the tile of keys from `first` on, begins. */
+ATTUNE_INLINE void keep_place(unsigned kept, const tile &t, const place &p, int first)
 {
     constexpr int parts = dim_qk / 8, step = SPLITS * BLOCK_N;
     const int row = (int)((unsigned)p.thread / parts), part = (int)((unsigned)p.thread % parts);
-    const attune_i64 key = t.keys.begin + p.split * BLOCK_N + row;
+    const attune_i64 key = first + row;
     keep_addresses(kept, t.keys.k + (key + 2 * step) * t.keys.stride_k + part * 8,
                    t.keys.v + (key + step) * t.keys.stride_v + part * 8);
     ptx_st_shared_b32(kept + ATTUNE_THREADS * 16, (unsigned)(2 * swizzled_index<pitch_qk>(row, part)));
@@ -292,6 +305,14 @@ template <bool ahead> ATTUNE_INLINE void fill_ring(const attune_args &args, Ring
     const int first = t.keys.begin + p.split * BLOCK_N, step = SPLITS * BLOCK_N;
     if constexpr (ahead) {
         copy_keys(args, ring.k[0], t, p, first);
+        if (FOLDS && t.folded > 0) {
+            copy_keys(args, ring.k[1], t, p, first + t.folded, true);
+            ptx_cp_async_commit_group();
+            copy_values(args, ring.v[0], t, p, first);
+            copy_values(args, ring.v[1], t, p, first + t.folded, true);
+            ptx_cp_async_commit_group();
+            return;
+        }
         ptx_cp_async_commit_group();
         copy_keys(args, ring.k[1], t, p, first + step);
         copy_values(args, ring.v[0], t, p, first);

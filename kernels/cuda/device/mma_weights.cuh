@@ -31,14 +31,15 @@ template <int n> ATTUNE_INLINE float row_extent(const float (&s)[scores], int r)
 
 /* Whether some row's maximum has grown by so much that it moves. NOTE: lanes look at their own scores alone, since the
  * maximum mostly stays: what it costs to know it, shuffles that wait for each other and a factor, is spared. */
-ATTUNE_INLINE bool any_moves(const float (&s)[STRIPS][scores], float scale, const strip_state (&state)[STRIPS])
+template <int n>
+ATTUNE_INLINE bool any_moves(const float (&s)[STRIPS][n], float scale, const strip_state (&state)[STRIPS])
 {
     bool moves = false;
 #pragma unroll
     for (int t = 0; t < STRIPS; ++t) {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            moves |= (row_maximum<scores>(s[t], r) - state[t].rows.maximum[r]) * scale > (float)LAZY;
+            moves |= (row_maximum<n>(s[t], r) - state[t].rows.maximum[r]) * scale > (float)LAZY;
         }
     }
     return __any_sync(0xffffffff, moves);
@@ -60,12 +61,12 @@ ATTUNE_INLINE void move_rows(const float (&most)[2], float scale, strip_state &s
 }
 
 /* The same of the rows' scores. */
-ATTUNE_INLINE void move_maxima(const float (&s)[STRIPS][scores], float scale, strip_state (&state)[STRIPS])
+template <int n> ATTUNE_INLINE void move_maxima(const float (&s)[STRIPS][n], float scale, strip_state (&state)[STRIPS])
 {
 #pragma unroll
     for (int t = 0; t < STRIPS; ++t) {
         softmax_step f;
-        rows_raise<LAZY, scores>(state[t].rows, s[t], scale, f);
+        rows_raise<LAZY, n>(state[t].rows, s[t], scale, f);
         rows_finish(state[t].rows, f);
         rows_rescale<0>(state[t].o, f.factor);
     }
@@ -135,8 +136,8 @@ ATTUNE_INLINE void weigh_on_curve(float (&s)[STRIPS][scores], const warp_view &v
 /* ---- Weights ---- */
 
 /* Scores become weights, of all strips; their sums are `finish`'s to take. */
-ATTUNE_INLINE void weigh(float (&s)[STRIPS][scores], float scale, strip_state (&state)[STRIPS],
-                         softmax_step (&f)[STRIPS])
+template <int n>
+ATTUNE_INLINE void weigh(float (&s)[STRIPS][n], float scale, strip_state (&state)[STRIPS], softmax_step (&f)[STRIPS])
 {
     if (any_moves(s, scale, state)) {
         move_maxima(s, scale, state);
@@ -153,7 +154,7 @@ ATTUNE_INLINE void weigh(float (&s)[STRIPS][scores], float scale, strip_state (&
     }
 #pragma unroll
     for (int t = 0; t < STRIPS; ++t) {
-        rows_exponentiate<0, scores>(s[t], scale, f[t]);
+        rows_exponentiate<0, n>(s[t], scale, f[t]);
     }
 }
 
@@ -165,11 +166,11 @@ ATTUNE_INLINE void finish(const softmax_step (&f)[STRIPS], strip_state (&state)[
     }
 }
 
-ATTUNE_INLINE void pack(const float (&s)[STRIPS][scores], weights &w)
+template <int n> ATTUNE_INLINE void pack(const float (&s)[STRIPS][n], unsigned (&w)[STRIPS][n / 8][4])
 {
 #pragma unroll
     for (int strip = 0; strip < STRIPS; ++strip) {
-        rows_pack<scores>(s[strip], w[strip]);
+        rows_pack<n>(s[strip], w[strip]);
     }
 }
 

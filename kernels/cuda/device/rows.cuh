@@ -59,6 +59,17 @@ ATTUNE_INLINE unsigned groups_before(int end, int place)
     return groups == 32 ? ~0u : (1u << groups) - 1;
 }
 
+/* `hidden` in place of a lane's scores of row r, columns e of each pair, whose group's bit is not set in `seen`. */
+template <int count, int n>
+ATTUNE_INLINE void rows_keep(float (&s)[n], int r, int e, unsigned seen, float hidden = negative_infinity())
+{
+#pragma unroll
+    for (int i = 0; i < count / 4; ++i) {
+        float &x = s[i * 4 + r * 2 + e];
+        x = seen >> i & 1 ? x : hidden;
+    }
+}
+
 /* `hidden` outside of columns first ... end - 1 of the tile; `bounded` says whether first matters. NOTE: as bits, which
  * one instruction turns into seven predicates; comparisons would be one each. */
 template <bool bounded, int count, int n>
@@ -73,11 +84,7 @@ ATTUNE_INLINE void rows_hide(float (&s)[n], const int (&first)[2], const int (&e
             if constexpr (bounded) {
                 seen &= ~groups_before(first[r], lane % 4 * 2 + e);
             }
-#pragma unroll
-            for (int i = 0; i < count / 4; ++i) {
-                float &x = s[i * 4 + r * 2 + e];
-                x = seen >> i & 1 ? x : hidden;
-            }
+            rows_keep<count>(s, r, e, seen, hidden);
         }
     }
 }

@@ -1,0 +1,206 @@
+/* The ends of a window in mma: the first tile of keys and the last one, visited at once.
+ *
+ * Of the first tile a row sees the keys from some place on, of the last those before about the same place. So a strip's
+ * scores are, step of sixteen keys by step, of the last tile where its rows see nothing of the first, and of the first
+ * elsewhere; what rows see of the last beyond that, where tiles have as many keys as the block rows, comes behind, a
+ * step at a time. All warps have as much to do, which they had not in either tile alone. */
+#ifndef DEVICE_MMA_ENDS_CUH
+#define DEVICE_MMA_ENDS_CUH
+
+#include "device/mma_queries.cuh"
+#include "device/mma_weights.cuh"
+
+/* Decides whether the tile's ends are visited at once; then its keys end where the last tile begins. */
+ATTUNE_INLINE void fold_ends(tile &t)
+{
+    t.folded = 0;
+    if constexpr (FOLDS) {
+        const int last = (t.keys.end - 1) / BLOCK_N * BLOCK_N;
+        t.more = max(((t.sees.end - last + 30) >> 4) - ((t.sees.first - t.keys.begin) >> 4), 0);
+        if (last > t.keys.begin && t.more <= FOLD_MORE) {
+            t.folded = last - t.keys.begin;
+            t.keys.end = last;
+        }
+    }
+}
+
+/* The last tile behind all others again; all threads take part. */
+ATTUNE_INLINE void unfold_ends(tile &t)
+{
+    if constexpr (FOLDS) {
+        if (threadIdx.x == 0 && t.folded > 0) {
+            t.keys.end = min(t.keys.end + BLOCK_N, t.keys.kv_end);
+            t.folded = 0;
+        }
+        __syncthreads();
+    }
+}
+
+/* A warp's view of both tiles. */
+struct two_ends {
+    int turn[STRIPS]; /* the first step of the first tile that a strip's rows see; steps before are the last tile's */
+};
+
+ATTUNE_INLINE two_ends two_ends_of(const tile &t, const place &p)
+{
+    two_ends of;
+#pragma unroll
+    for (int strip = 0; strip < STRIPS; ++strip) {
+        const int row = __shfl_sync(0xffffffff, p.row, 0) - t.first_row + strip * STRIP_STEP;
+        of.turn[strip] = min(max((t.sees.first + row - t.keys.begin) >> 4, 0), steps_pv);
+    }
+    return of;
+}
+
+/* ---- Both tiles as one ------------------------------------------------------------------------------------------ */
+
+ATTUNE_INLINE void multiply_ends(const Ring &ring, const two_ends &of, queries &q, int lane, float (&s)[STRIPS][scores])
+{
+    const unsigned first = lane_columns<pitch_qk>(ring.k[0], 0, lane),
+                   last = lane_columns<pitch_qk>(ring.k[1], 0, lane);
+    clear(s);
+#pragma unroll
+    for (int d = 0; d < steps_qk; ++d) {
+        if constexpr (!Q_REGISTERS) {
+            load_queries(q, 0, d);
+        }
+#pragma unroll
+        for (int t = 0; t < STRIPS; ++t) {
+#pragma unroll
+            for (int n = 0; n < steps_pv; ++n) {
+                unsigned b[4];
+                load_operand<pitch_qk>(b, n < of.turn[t] ? last : first, n, d);
+                mma_16x16(&s[t][n * 8], q.a[Q_REGISTERS ? d : 0][t], b);
+            }
+        }
+    }
+}
+
+ATTUNE_INLINE void hide_ends(const tile &t, const place &p, const two_ends &of, float (&s)[STRIPS][scores])
+{
+#pragma unroll
+    for (int strip = 0; strip < STRIPS; ++strip) {
+        const unsigned of_last = (1u << (2 * of.turn[strip])) - 1;
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            const int row = p.row - t.first_row + strip * STRIP_STEP + r * 8;
+            const int first = t.sees.first + row - t.keys.begin;
+            const int end = min(t.sees.end + row, t.keys.kv_end) - t.keys.end;
+#pragma unroll
+            for (int e = 0; e < 2; ++e) {
+                const int place = p.lane % 4 * 2 + e;
+                rows_keep<scores>(s[strip], r, e,
+                                  (groups_before(end, place) & of_last) | ~(groups_before(first, place) | of_last));
+            }
+        }
+    }
+}
+
+ATTUNE_INLINE void add_values_of_ends(const Ring &ring, const two_ends &of, const weights &w, int lane,
+                                      strip_state (&state)[STRIPS])
+{
+    const unsigned first = lane_rows<pitch_v>(ring.v[0], 0, lane), last = lane_rows<pitch_v>(ring.v[1], 0, lane);
+#pragma unroll
+    for (int n = 0; n < steps_pv; ++n) {
+#pragma unroll
+        for (int t = 0; t < STRIPS; ++t) {
+#pragma unroll
+            for (int c = 0; c < columns_o; ++c) {
+                unsigned b[4];
+                load_operand_trans<pitch_v>(b, n < of.turn[t] ? last : first, n, c);
+                mma_16x16(&state[t].o[c * 8], w[t][n], b);
+            }
+        }
+    }
+}
+
+/* ---- What is left of the last tile ------------------------------------------------------------------------------- */
+
+/* Step `more` of it, for each strip its own. */
+ATTUNE_INLINE void visit_step(const tile &t, const place &p, const Ring &ring, const two_ends &of, int more,
+                              float scale, queries &q, strip_state (&state)[STRIPS])
+{
+    float s[STRIPS][8] = {};
+    int step[STRIPS];
+#pragma unroll
+    for (int strip = 0; strip < STRIPS; ++strip) {
+        step[strip] = min(of.turn[strip] + more, steps_pv - 1); /* NOTE: a step taken twice is hidden below */
+    }
+    const unsigned columns = lane_columns<pitch_qk>(ring.k[1], 0, p.lane);
+#pragma unroll
+    for (int d = 0; d < steps_qk; ++d) {
+        if constexpr (!Q_REGISTERS) {
+            load_queries(q, 0, d);
+        }
+#pragma unroll
+        for (int strip = 0; strip < STRIPS; ++strip) {
+            unsigned b[4];
+            load_operand<pitch_qk>(b, columns + (unsigned)(step[strip] * 16 * pitch_qk * 2), 0, d);
+            mma_16x16(s[strip], q.a[Q_REGISTERS ? d : 0][strip], b);
+        }
+    }
+#pragma unroll
+    for (int strip = 0; strip < STRIPS; ++strip) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            const int row = p.row - t.first_row + strip * STRIP_STEP + r * 8;
+            const int end = of.turn[strip] + more < steps_pv ? min(t.sees.end + row, t.keys.kv_end) - t.keys.end : 0;
+#pragma unroll
+            for (int e = 0; e < 2; ++e) {
+                rows_keep<8>(s[strip], r, e, groups_before(end - step[strip] * 16, p.lane % 4 * 2 + e));
+            }
+        }
+    }
+    unsigned w[STRIPS][1][4];
+    softmax_step f[STRIPS];
+    weigh(s, scale, state, f);
+    pack(s, w);
+    const unsigned rows = lane_rows<pitch_v>(ring.v[1], 0, p.lane);
+#pragma unroll
+    for (int strip = 0; strip < STRIPS; ++strip) {
+#pragma unroll
+        for (int c = 0; c < columns_o; ++c) {
+            unsigned b[4];
+            load_operand_trans<pitch_v>(b, rows + (unsigned)(step[strip] * 16 * pitch_v * 2), 0, c);
+            mma_16x16(&state[strip].o[c * 8], w[strip][0], b);
+        }
+    }
+    finish(f, state);
+}
+
+/* ---- All of it --------------------------------------------------------------------------------------------------- */
+
+/* Both tiles, whose keys are there. When it returns, so are the keys of the tile behind the first; that one's values
+ * and the next one's keys travel. */
+ATTUNE_INLINE void visit_ends(const attune_args &args, const tile &t, const place &p, float scale, Ring &ring,
+                              queries &q, strip_state (&state)[STRIPS])
+{
+    const int next = t.keys.begin + BLOCK_N;
+    const two_ends of = two_ends_of(t, p);
+    float s[STRIPS][scores];
+    multiply_ends(ring, of, q, p.lane, s);
+    ptx_cp_async_wait_group<0>();
+    __syncthreads(); /* values are there, and the first keys are done with */
+    copy_keys(args, ring.k[0], t, p, next);
+    ptx_cp_async_commit_group();
+    hide_ends(t, p, of, s);
+    softmax_step f[STRIPS];
+    weights w;
+    weigh(s, scale, state, f);
+    pack(s, w);
+    add_values_of_ends(ring, of, w, p.lane, state);
+    finish(f, state);
+    if constexpr (FOLD_MORE > 0) {
+#pragma unroll 1
+        for (int more = 0; more < t.more; ++more) {
+            visit_step(t, p, ring, of, more, scale, q, state);
+        }
+    }
+    ptx_cp_async_wait_group<0>();
+    __syncthreads();
+    copy_values(args, ring.v[0], t, p, next);
+    copy_keys(args, ring.k[1], t, p, next + BLOCK_N);
+    ptx_cp_async_commit_group();
+}
+
+#endif

@@ -1,0 +1,66 @@
+/* Q K^T of mma: queries as operands, times a tile of keys. */
+#ifndef DEVICE_MMA_QUERIES_CUH
+#define DEVICE_MMA_QUERIES_CUH
+
+#include "device/mma.cuh"
+#include "device/mma_block.cuh"
+
+/* The warp's queries as operands: read once into registers, or again for every tile where registers are short. */
+struct queries {
+    unsigned rows; /* lane_rows of the warp's first strip */
+    unsigned a[Q_REGISTERS ? steps_qk : 1][STRIPS][4];
+};
+
+ATTUNE_INLINE void load_queries(queries &q, int to, int step)
+{
+#pragma unroll
+    for (int t = 0; t < STRIPS; ++t) {
+        load_operand<pitch_qk>(q.a[to][t], q.rows, t * (STRIP_STEP / 16), step);
+    }
+}
+
+/* Sixteen columns of them, times those of the tile's keys. `columns`: lane_columns of the tile. */
+ATTUNE_INLINE void multiply_step(unsigned columns, queries &q, int d, float (&s)[STRIPS][scores])
+{
+    if constexpr (!Q_REGISTERS) {
+        load_queries(q, 0, d);
+    }
+#pragma unroll
+    for (int n = 0; n < steps_pv; ++n) {
+        unsigned b[4];
+        load_operand<pitch_qk>(b, columns, n, d);
+#pragma unroll
+        for (int t = 0; t < STRIPS; ++t) {
+            mma_16x16(&s[t][n * 8], q.a[Q_REGISTERS ? d : 0][t], b);
+        }
+    }
+}
+
+ATTUNE_INLINE void clear(float (&s)[STRIPS][scores])
+{
+#pragma unroll
+    for (int i = 0; i < STRIPS * scores; ++i) {
+        s[i / scores][i % scores] = 0;
+    }
+}
+
+ATTUNE_INLINE void multiply_keys(const element *k, queries &q, int lane, float (&s)[STRIPS][scores])
+{
+    const unsigned columns = lane_columns<pitch_qk>(k, 0, lane);
+    clear(s);
+#pragma unroll
+    for (int d = 0; d < steps_qk; ++d) {
+        multiply_step(columns, q, d, s);
+    }
+}
+
+/* A negative scale is the queries' affair: products then have the sign that maxima are taken of. */
+ATTUNE_INLINE void negate_queries(Shared &shared)
+{
+    for (int i = (int)threadIdx.x; i < BLOCK_M * pitch_qk / 8; i += ATTUNE_THREADS) {
+        uint4 &x = reinterpret_cast<uint4 *>(shared.q)[i];
+        x = make_uint4(x.x ^ 0x80008000u, x.y ^ 0x80008000u, x.z ^ 0x80008000u, x.w ^ 0x80008000u);
+    }
+}
+
+#endif
