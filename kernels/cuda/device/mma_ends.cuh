@@ -16,8 +16,10 @@ ATTUNE_INLINE void fold_ends(tile &t)
     t.folded = 0;
     if constexpr (FOLDS) {
         const int last = (t.keys.end - 1) / BLOCK_N * BLOCK_N;
+        /* all rows see the first tile's last key, and the last tile's first */
+        const bool wide = t.sees.end >= t.keys.begin + BLOCK_N && t.sees.first + BLOCK_M - 1 <= last;
         t.more = max(((t.sees.end - last + 30) >> 4) - ((t.sees.first - t.keys.begin) >> 4), 0);
-        if (last > t.keys.begin && t.more <= FOLD_MORE) {
+        if (wide && last > t.keys.begin && t.more <= FOLD_MORE) {
             t.folded = last - t.keys.begin;
             t.keys.end = last;
         }
