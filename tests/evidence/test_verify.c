@@ -120,7 +120,7 @@ static char *with_comments(const char *text)
 
 static void digest_of_code(const attune_kernel *kernel, const char *text, char digest[AT_DIGEST_TEXT_MAX])
 {
-    at_embedded files[64] = {{0}};
+    at_embedded *files;
     attune_target target = fixture_target(90);
     attune_problem problem;
     attune_config config;
@@ -128,13 +128,17 @@ static void digest_of_code(const attune_kernel *kernel, const char *text, char d
     at_build build;
     at_artifact artifact;
     int count = 0;
-    for (const at_embedded *file = at_cuda_sources; file->name != NULL && count < 63; ++file) {
-        files[count] = *file;
-        if (strcmp(file->name, kernel->source) == 0 && text != NULL) {
-            files[count].data = (const unsigned char *)text;
-            files[count].size = strlen(text);
-        }
+    while (at_cuda_sources[count].name != NULL) {
         ++count;
+    }
+    files = calloc((size_t)count + 1, sizeof *files);
+    assert_non_null(files);
+    for (int i = 0; i < count; ++i) {
+        files[i] = at_cuda_sources[i];
+        if (strcmp(files[i].name, kernel->source) == 0 && text != NULL) {
+            files[i].data = (const unsigned char *)text;
+            files[i].size = strlen(text);
+        }
     }
     assert_ok(attune_problem_parse("b1,h8,s512,d64,fp16", &problem));
     assert_true(kernel->heuristic(&problem, &target, 0, &config));
@@ -144,6 +148,7 @@ static void digest_of_code(const attune_kernel *kernel, const char *text, char d
     assert_ok(at_compile(nvrtc, &build, &artifact));
     at_digest_of(artifact.cubin, artifact.cubin_bytes, digest);
     at_artifact_free(&artifact);
+    free(files);
 }
 
 static void comments_and_blank_lines_do_not_change_cubins(void **state)

@@ -25,9 +25,9 @@ DEVICE = [["args", "ptx"], ["barrier", "warp_groups", "bf16_parts"], ["element",
           ["job", "rows", "key_loop", "small", "pairs", "spans", "scaling", "row_again", "plain_row"],
           ["static_max", "wgmma_block", "mma_block", "packed_tile", "spans_join", "spans_cluster", "fp32_rows",
            "small_pairs"],
-          ["wgmma_consumer", "wgmma_producer", "fp32_block", "mma_rows", "spans_pages"],
+          ["wgmma_consumer", "wgmma_producer", "fp32_block", "mma_rows", "mma_queries", "spans_pages"],
           ["wgmma_pairs", "fp32_units", "spans_ring"], ["wgmma_score", "mma_values", "spans_warps"],
-          ["mma_weights", "mma_store", "wgmma_softmax"]]
+          ["mma_weights", "mma_store", "wgmma_softmax"], ["mma_ends"]]
 DEVICE_RANK = {name: rank for rank, names in enumerate(DEVICE) for name in names}
 # measure knows arms, not kernels; evolve has no clock of its own.
 FORBIDDEN = {"measure": ("attune/kernel.h", "core/plan.h", "core/config.h", "core/device.h"),
