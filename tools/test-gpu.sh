@@ -164,6 +164,7 @@ usual_problem() {
     append) echo append:b16,h8,sq4,skv512,d128,bf16,seqused,varlen=1,page=16 ;;
     merge) echo merge:b4,h8,sq64,d128,fp32,o=bf16,states=8,sink ;;
     *_fp32) echo b1,h8,s512,d64,fp32 ;;
+    decode) echo b4,h32,hkv8,sq1,skv4096,d128,bf16 ;; # it takes few rows
     *) echo b1,h8,s512,d64,fp16 ;;
     esac
 }
