@@ -117,11 +117,9 @@ ATTUNE_INLINE steps_seen steps_of(const warp_view &view, int key)
 /* Weights of the tile's scores, and what they make of its values. */
 template <bool careful>
 ATTUNE_INLINE void take_in(const attune_args &args, const tile &t, const place &p, const warp_view &view, int key,
-                           pairs_of_warp &pairs, const element *v, float (&s)[STRIPS][scores],
+                           bool masked, pairs_of_warp &pairs, const element *v, float (&s)[STRIPS][scores],
                            strip_state (&state)[STRIPS])
 {
-    const bool masked = AHEAD && !careful && !OWN_ENDS ? key < t.whole.first || key >= t.whole.end
-                                                       : needs_mask(view.all_see.first, view.all_see.end, key, BLOCK_N);
     weights w;
     if constexpr (CURVED && !careful) {
         row_extents extents;
@@ -188,7 +186,8 @@ ATTUNE_INLINE void visit_in_order(const attune_args &args, const tile &t, const 
         if (!is_hidden(view, pairs, p, key)) {
             float s[STRIPS][scores];
             multiply_keys(ring.k[stage], q, p.lane, s);
-            take_in<careful>(args, t, p, view, key, pairs, ring.v[stage], s, state);
+            take_in<careful>(args, t, p, view, key, needs_mask(view.all_see.first, view.all_see.end, key, BLOCK_N),
+                             pairs, ring.v[stage], s, state);
         } else {
             copy_next_pairs(args, pairs, t, p, key);
         }
@@ -218,20 +217,21 @@ ATTUNE_INLINE void visit_by_turns(const attune_args &args, const tile &t, const 
         copy_keys(args, ring.k[0], t, p, key + step);
         ptx_cp_async_commit_group();
         if (!hidden) {
-            take_in<careful>(args, t, p, view, key, pairs, ring.v[0], s, state);
+            take_in<careful>(args, t, p, view, key, needs_mask(view.all_see.first, view.all_see.end, key, BLOCK_N),
+                             pairs, ring.v[0], s, state);
         }
     }
 }
 
 /* A warp whose rows see nothing more copies its share of what comes behind tiles up to the last. */
-ATTUNE_INLINE void copy_rest(const attune_args &args, const tile &t, const place &p, Ring &ring, unsigned kept, int key,
-                             int stage)
+ATTUNE_INLINE void copy_rest(const attune_args &args, const tile &t, const loop_ends &ends, const place &p, Ring &ring,
+                             unsigned kept, int key, int stage)
 {
 #pragma unroll 1
     for (; key < t.keys.end; key += SPLITS * BLOCK_N, stage ^= 1) {
         ptx_cp_async_wait_group<0>();
         split_barrier<SPLITS, split_threads>(p.split);
-        copy_on(args, ring, stage, t, p, key, kept);
+        copy_on(args, ring, stage, t, ends, p, key, kept);
     }
 }
 
@@ -244,20 +244,21 @@ ATTUNE_INLINE void visit_ahead(const attune_args &args, const tile &t, const pla
                                strip_state (&state)[STRIPS])
 {
     constexpr int step = SPLITS * BLOCK_N;
-    int key = t.keys.begin + p.split * BLOCK_N, stage = 0;
-    if (key >= t.keys.end) {
+    const loop_ends ends = loop_ends_of(t);
+    int key = alike(t.keys.begin + p.split * BLOCK_N), stage = 0;
+    if (key >= ends.end) {
         return;
     }
     ptx_cp_async_wait_group<1>();
     split_barrier<SPLITS, split_threads>(p.split);                           /* the first keys are there */
     if (ATTUNE_HAS_VARLEN && !OWN_ENDS && p.row - p.lane / 4 >= t.end_row) { /* the warp has no rows */
-        copy_rest(args, t, p, ring, kept, key, stage);
+        copy_rest(args, t, ends, p, ring, kept, key, stage);
         return;
     }
-    const int end = OWN_ENDS ? min(view.any_sees.end, t.keys.end) : t.keys.end;
+    const int end = OWN_ENDS ? min(alike(view.any_sees.end), ends.end) : ends.end;
     if constexpr (FOLDS) {
         if (t.folded > 0) {
-            visit_ends(args, t, p, view.scale, ring, q, state);
+            visit_ends(args, t, ends, p, view.scale, ring, kept, q, state);
             key += step;
         }
     }
@@ -268,8 +269,11 @@ ATTUNE_INLINE void visit_ahead(const attune_args &args, const tile &t, const pla
         while (key < end) {
             ptx_cp_async_wait_group<0>();
             split_barrier<SPLITS, split_threads>(p.split); /* this tile's values and the next one's keys are there */
-            copy_on(args, ring, stage, t, p, key, kept);
-            take_in<false>(args, t, p, view, key, pairs, ring.v[stage], s, state);
+            copy_on(args, ring, stage, t, ends, p, key, kept);
+            const key_range whole = ALIKE ? ends.whole : t.whole;
+            const bool masked = OWN_ENDS ? needs_mask(view.all_see.first, view.all_see.end, key, BLOCK_N)
+                                         : key < whole.first || key >= whole.end;
+            take_in<false>(args, t, p, view, key, masked, pairs, ring.v[stage], s, state);
             key += step;
             stage ^= 1;
             if (key < end) {
@@ -278,7 +282,7 @@ ATTUNE_INLINE void visit_ahead(const attune_args &args, const tile &t, const pla
         }
     }
     if constexpr (OWN_ENDS) {
-        copy_rest(args, t, p, ring, kept, key, stage);
+        copy_rest(args, t, ends, p, ring, kept, key, stage);
     }
 }
 
@@ -328,11 +332,7 @@ ATTUNE_INLINE void visit_keys(const attune_args &args, const tile &t, const plac
     begin_queries(shared, p, (CURVED ? args.scale < 0 : !ADDS_PAIRS && !ATTUNE_HAS_SOFTCAP && factor < 0) && !careful,
                   q);
     if constexpr (AHEAD && !careful) {
-        const unsigned kept = kept_place(shared);
-        if constexpr (KEEPS_PLACES) {
-            keep_place(kept, t, p, t.keys.begin + (p.split + (FOLDS && t.folded > 0)) * BLOCK_N);
-        }
-        visit_ahead(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), kept, q, state);
+        visit_ahead(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), kept_place(shared), q, state);
     } else if constexpr (STAGES == 1) {
         visit_by_turns<careful>(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), q, state);
     } else {
@@ -411,18 +411,37 @@ ATTUNE_INLINE bool join(const attune_args &args, Shared &shared, const place &p,
     return true;
 }
 
+/* What rows `first` ... `last` of the tile see, by what its first row does. NOTE: 32-bit numbers: a block waits for the
+ * warp that works this out. */
+ATTUNE_INLINE key_range seen_by_any(const tile &t, int first, int last)
+{
+    return key_range{BEGINS_MOVE ? min(max(t.sees.first + first, 0), t.keys.kv_end) : 0,
+                     ENDS_MOVE ? max(min(t.sees.end + last, t.keys.kv_end), 0) : t.keys.kv_end};
+}
+
+ATTUNE_INLINE key_range seen_by_all(const tile &t, int first, int last)
+{
+    return seen_by_any(t, last, first);
+}
+
+/* Keys that the tile's rows see. */
 ATTUNE_INLINE void find_ranges(const attune_args &args, tile &t)
 {
     const attune_i64 position = t.first_row + t.at.offset;
     const attune_i64 most = min(t.at.length_kv + 1024, (attune_i64)0x7ffffc00);
+    const int last = t.end_row - t.first_row - 1;
     t.sees.first = BEGINS_MOVE ? (int)clamp_i64(window_first(args, position), -1024, most) : 0;
     t.sees.end = ENDS_MOVE ? (int)clamp_i64(window_end(args, position), -1024, most) : 0;
+    if constexpr (!CHUNK) {
+        t.keys = keys_of_head(args, t.at, t.w);
+        take_ranges<BLOCK_N>(t.keys, seen_by_any(t, 0, last), seen_by_all(t, 0, last));
+    }
     t.whole = key_range{t.keys.all_see.first, t.keys.all_see.end / BLOCK_N * BLOCK_N};
     if constexpr (FOLDS) {
 #pragma unroll
         for (int strip = 0; strip < STRIPS; ++strip) {
-            const int first = t.first_row + strip * STRIP_STEP, last = min(first + STRIP_STEP, t.end_row) - 1;
-            const key_range seen = keys_seen_by_all(args, t.at, first, max(first, last));
+            const int first = strip * STRIP_STEP;
+            const key_range seen = seen_by_all(t, first, max(first, min(first + STRIP_STEP - 1, last)));
             t.strip_whole[strip] = key_range{seen.first, seen.end / BLOCK_N * BLOCK_N};
         }
     }
@@ -439,8 +458,6 @@ ATTUNE_INLINE tile tile_of_block(const attune_args &args)
     }
     if constexpr (CHUNK) {
         t.end_row = take_chunk(args, t) ? t.end_row : t.first_row;
-    } else {
-        t.keys = key_loop_of<BLOCK_N>(args, t.at, t.w, t.first_row, t.end_row);
     }
     find_ranges(args, t);
     return t;
@@ -480,7 +497,11 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
 #endif
     copy_pairs_of(args, find_pairs(shared, p), t, p, t.keys.begin + p.split * BLOCK_N);
     ptx_cp_async_commit_group();
-    fill_ring<AHEAD>(args, shared.ring[p.split], t, p);
+    if constexpr (AHEAD) {
+        fill_ahead(args, shared.ring[p.split], t, p, kept_place(shared));
+    } else {
+        fill_ring(args, shared.ring[p.split], t, p);
+    }
     strip_state state[STRIPS];
     begin_strips(state);
     visit_keys<false>(args, t, p, shared, state);
@@ -489,7 +510,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
         if (__syncthreads_or(is_tainted(state))) {
             unfold_ends(t);
             copy_pairs_of(args, find_pairs(shared, p), t, p, t.keys.begin + p.split * BLOCK_N);
-            fill_ring<false>(args, shared.ring[p.split], t, p);
+            fill_ring(args, shared.ring[p.split], t, p);
             begin_strips(state);
             visit_keys<true>(args, t, p, shared, state);
             ptx_cp_async_wait_group<0>();

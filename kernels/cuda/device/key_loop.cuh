@@ -16,23 +16,36 @@ struct key_loop {
     key_range all_see; /* keys between need no mask */
 };
 
-/* That of rows first_row ... end_row - 1, in tiles of block_n keys. */
-template <int block_n>
-ATTUNE_INLINE key_loop key_loop_of(const attune_args &args, const sequence &at, const work &w, int first_row,
-                                   int end_row)
+/* That of a head, but for what rows see of it. */
+ATTUNE_INLINE key_loop keys_of_head(const attune_args &args, const sequence &at, const work &w)
 {
-    key_range range = keys_seen_by_any(args, at, first_row, end_row - 1);
     int head_kv = kv_head(args, w.head);
     key_loop j;
     j.k = row_of<element>(args.tensor[ATTUNE_K], at.batch, head_kv, at.first_kv);
     j.v = row_of<element>(args.tensor[ATTUNE_V], at.batch, head_kv, at.first_kv);
     j.stride_k = args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ];
     j.stride_v = args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ];
-    j.begin = range.first / block_n * block_n;
-    j.end = range.end;
-    j.first = range.first;
     j.kv_end = (int)at.length_kv;
-    j.all_see = keys_seen_by_all(args, at, first_row, end_row - 1);
+    return j;
+}
+
+/* Those that some row sees, in tiles of block_n keys, and those that all of them see. */
+template <int block_n> ATTUNE_INLINE void take_ranges(key_loop &j, key_range any, key_range all)
+{
+    j.begin = any.first / block_n * block_n;
+    j.end = any.end;
+    j.first = any.first;
+    j.all_see = all;
+}
+
+/* The same of rows first_row ... end_row - 1. */
+template <int block_n>
+ATTUNE_INLINE key_loop key_loop_of(const attune_args &args, const sequence &at, const work &w, int first_row,
+                                   int end_row)
+{
+    key_loop j = keys_of_head(args, at, w);
+    take_ranges<block_n>(j, keys_seen_by_any(args, at, first_row, end_row - 1),
+                         keys_seen_by_all(args, at, first_row, end_row - 1));
     return j;
 }
 

@@ -257,15 +257,29 @@ ATTUNE_INLINE void keep_addresses(unsigned kept, const element *k, const element
     ptx_st_shared_v2_b32(kept + 8, (unsigned)of_v, (unsigned)(of_v >> 32));
 }
 
-/* Where the first copy_on, behind the tile of keys from `first` on, begins. */
-ATTUNE_INLINE void keep_place(unsigned kept, const tile &t, const place &p, int first)
+/* What the thread copies of the tile of keys from `first` on: from where, and, in bytes, to where in a tile. */
+struct spot {
+    const element *k, *v;
+    unsigned at;
+};
+
+ATTUNE_INLINE spot spot_of(const attune_args &args, const tile &t, const place &p, int first)
 {
-    constexpr int parts = dim_qk / 8, step = SPLITS * BLOCK_N;
+    constexpr int parts = dim_qk / 8;
     const int row = (int)((unsigned)p.thread / parts), part = (int)((unsigned)p.thread % parts);
     const attune_i64 key = first + row;
-    keep_addresses(kept, t.keys.k + (key + 2 * step) * t.keys.stride_k + part * 8,
-                   t.keys.v + (key + step) * t.keys.stride_v + part * 8);
-    ptx_st_shared_b32(kept + ATTUNE_THREADS * 16, (unsigned)(2 * swizzled_index<pitch_qk>(row, part)));
+    return spot{t.keys.k + key * args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ] + part * 8,
+                t.keys.v + key * args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ] + part * 8,
+                (unsigned)(2 * swizzled_index<pitch_qk>(row, part))};
+}
+
+/* That which is kept: of keys two tiles further than of values. */
+ATTUNE_INLINE spot kept_spot(unsigned kept)
+{
+    const uint4 from = ptx_ld_shared_v4_b32(kept);
+    return spot{reinterpret_cast<const element *>(from.x | (attune_u64)from.y << 32),
+                reinterpret_cast<const element *>(from.z | (attune_u64)from.w << 32),
+                ptx_ld_shared_b32(kept + ATTUNE_THREADS * 16)};
 }
 
 /* Rows of a whole tile, from the thread's first on. */
@@ -277,47 +291,103 @@ ATTUNE_INLINE void copy_rows(unsigned to, const element *from, attune_i64 stride
     }
 }
 
+/* What the loop asks of the tile for each tile of keys. ALIKE: numbers that a warp's lanes have alike, and the compiler
+ * knows it, so that they take none of their registers; read from shared memory each time, they are waited for. NOTE:
+ * only where that is faster, windows 1.02, but under a causal mask at head dim 128 0.97, and where nothing spills. */
+enum { ALIKE = SHARES_TILE && !OWN_ENDS && (ATTUNE_ARCH < 100 || dim_v <= 64) };
+struct loop_ends {
+    int end, kv_end; /* of the tile's keys, and of all */
+    key_range whole;
+};
+
+ATTUNE_INLINE int alike(int x)
+{
+    return ALIKE ? __shfl_sync(0xffffffff, x, 0) : x;
+}
+
+ATTUNE_INLINE loop_ends loop_ends_of(const tile &t)
+{
+    return loop_ends{alike(t.keys.end), alike(t.keys.kv_end), {alike(t.whole.first), alike(t.whole.end)}};
+}
+
 /* The same as copy_ahead. NOTE: with addresses worked out for each tile copies took an eighth of the loop. */
-ATTUNE_INLINE void copy_on(const attune_args &args, Ring &ring, int stage, const tile &t, const place &p, int key,
-                           unsigned kept)
+ATTUNE_INLINE void copy_on(const attune_args &args, Ring &ring, int stage, const tile &t, const loop_ends &ends,
+                           const place &p, int key, unsigned kept)
 {
     constexpr int step = SPLITS * BLOCK_N;
     const int next = key + 2 * step;
-    if (!KEEPS_PLACES || next >= t.keys.end || next + BLOCK_N > t.keys.kv_end) {
+    const loop_ends now = ALIKE ? ends : loop_ends_of(t);
+    if (!KEEPS_PLACES || next >= now.end || next + BLOCK_N > now.kv_end) {
         copy_ahead(args, ring, stage, t, p, key);
         return;
     }
-    const uint4 from = ptx_ld_shared_v4_b32(kept);
-    const unsigned at = ptx_ld_shared_b32(kept + ATTUNE_THREADS * 16);
-    const element *k = reinterpret_cast<const element *>(from.x | (attune_u64)from.y << 32);
-    const element *v = reinterpret_cast<const element *>(from.z | (attune_u64)from.w << 32);
+    const spot from = kept_spot(kept);
     const attune_i64 stride_k = args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ];
     const attune_i64 stride_v = args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ];
-    copy_rows(ptx_cvta_shared(ring.k[stage]) + at, k, stride_k);
-    copy_rows(ptx_cvta_shared(ring.v[stage ^ 1]) + at, v, stride_v);
-    keep_addresses(kept, k + step * stride_k, v + step * stride_v);
+    copy_rows(ptx_cvta_shared(ring.k[stage]) + from.at, from.k, stride_k);
+    copy_rows(ptx_cvta_shared(ring.v[stage ^ 1]) + from.at, from.v, stride_v);
+    keep_addresses(kept, from.k + step * stride_k, from.v + step * stride_v);
     ptx_cp_async_commit_group();
 }
 
-/* What the loop over the keys finds under way; with AHEAD, or one stage, keys are ahead of values. */
-template <bool ahead> ATTUNE_INLINE void fill_ring(const attune_args &args, Ring &ring, const tile &t, const place &p)
+/* The tile of keys, or values, that is `tiles` behind the one where `from` is, if it is whole; else as any is copied.
+ */
+ATTUNE_INLINE void copy_keys_from(const attune_args &args, element *to, const tile &t, const loop_ends &ends,
+                                  const place &p, int key, const spot &from, int tiles)
+{
+    const attune_i64 stride = args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ];
+    if (KEEPS_PLACES && key < ends.end && key + BLOCK_N <= ends.kv_end) {
+        copy_rows(ptx_cvta_shared(to) + from.at, from.k + tiles * BLOCK_N * stride, stride);
+    } else {
+        copy_keys(args, to, t, p, key);
+    }
+}
+
+ATTUNE_INLINE void copy_values_from(const attune_args &args, element *to, const tile &t, const loop_ends &ends,
+                                    const place &p, int key, const spot &from, int tiles)
+{
+    const attune_i64 stride = args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ];
+    if (KEEPS_PLACES && key < ends.end && key + BLOCK_N <= ends.kv_end) {
+        copy_rows(ptx_cvta_shared(to) + from.at, from.v + tiles * BLOCK_N * stride, stride);
+    } else {
+        copy_values(args, to, t, p, key);
+    }
+}
+
+/* What the loop over the keys finds under way, keys being ahead of values, and the places that it goes on from. */
+ATTUNE_INLINE void fill_ahead(const attune_args &args, Ring &ring, const tile &t, const place &p, unsigned kept)
+{
+    constexpr int step = SPLITS * BLOCK_N;
+    const int first = t.keys.begin + p.split * BLOCK_N;
+    const loop_ends ends = {t.keys.end, t.keys.kv_end, {0, 0}};
+    spot from = {nullptr, nullptr, 0};
+    if constexpr (KEEPS_PLACES) {
+        const int behind = step * (1 + (FOLDS && t.folded > 0));
+        from = spot_of(args, t, p, first);
+        keep_addresses(kept, from.k + (behind + step) * args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ],
+                       from.v + behind * args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ]);
+        ptx_st_shared_b32(kept + ATTUNE_THREADS * 16, from.at);
+    }
+    copy_keys_from(args, ring.k[0], t, ends, p, first, from, 0);
+    if (FOLDS && t.folded > 0) {
+        copy_keys(args, ring.k[1], t, p, first + t.folded, true);
+        ptx_cp_async_commit_group();
+        copy_values_from(args, ring.v[0], t, ends, p, first, from, 0);
+        copy_values(args, ring.v[1], t, p, first + t.folded, true);
+        ptx_cp_async_commit_group();
+        return;
+    }
+    ptx_cp_async_commit_group();
+    copy_keys_from(args, ring.k[1], t, ends, p, first + step, from, SPLITS);
+    copy_values_from(args, ring.v[0], t, ends, p, first, from, 0);
+    ptx_cp_async_commit_group();
+}
+
+/* The same with tiles of keys and values one by one, or one stage. */
+ATTUNE_INLINE void fill_ring(const attune_args &args, Ring &ring, const tile &t, const place &p)
 {
     const int first = t.keys.begin + p.split * BLOCK_N, step = SPLITS * BLOCK_N;
-    if constexpr (ahead) {
-        copy_keys(args, ring.k[0], t, p, first);
-        if (FOLDS && t.folded > 0) {
-            copy_keys(args, ring.k[1], t, p, first + t.folded, true);
-            ptx_cp_async_commit_group();
-            copy_values(args, ring.v[0], t, p, first);
-            copy_values(args, ring.v[1], t, p, first + t.folded, true);
-            ptx_cp_async_commit_group();
-            return;
-        }
-        ptx_cp_async_commit_group();
-        copy_keys(args, ring.k[1], t, p, first + step);
-        copy_values(args, ring.v[0], t, p, first);
-        ptx_cp_async_commit_group();
-    } else if constexpr (STAGES == 1) {
+    if constexpr (STAGES == 1) {
         copy_keys(args, ring.k[0], t, p, first);
         ptx_cp_async_commit_group();
     } else {

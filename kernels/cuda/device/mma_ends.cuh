@@ -54,13 +54,54 @@ ATTUNE_INLINE two_ends two_ends_of(const tile &t, const place &p)
     return of;
 }
 
+/* The step of the last tile that is `more` behind what stands in the first one's place. NOTE: there may be none, and
+ * one taken twice is hidden. */
+ATTUNE_INLINE int step_left(const two_ends &of, int strip, int more)
+{
+    return min(of.turn[strip] + more, steps_pv - 1);
+}
+
+/* The same as groups_before, in half the instructions. */
+ATTUNE_INLINE unsigned bits_before(int end, int place)
+{
+    return ptx_bmsk_clamp((unsigned)max(end - place + 7, 0) >> 3);
+}
+
+/* Hides of a strip's scores of that step what its rows do not see. */
+ATTUNE_INLINE void hide_step(const tile &t, const place &p, const two_ends &of, int strip, int more, float (&s)[8])
+{
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        const int row = p.row - t.first_row + strip * STRIP_STEP + r * 8;
+        const int end = of.turn[strip] + more < steps_pv ? min(t.sees.end + row, t.keys.kv_end) - t.keys.end : 0;
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+            rows_keep<8>(s, r, e, bits_before(end - step_left(of, strip, more) * 16, p.lane % 4 * 2 + e));
+        }
+    }
+}
+
 /* ---- Both tiles as one ------------------------------------------------------------------------------------------ */
 
-ATTUNE_INLINE void multiply_ends(const Ring &ring, const two_ends &of, queries &q, int lane, float (&s)[STRIPS][scores])
+/* The scores of as many steps as a tile has, and of the first step left over, if any may be. */
+enum { STEPS_LEFT = FOLD_MORE > 0, END_STEPS = steps_pv + STEPS_LEFT, END_SCORES = END_STEPS * 8 };
+
+/* How far behind the first tile's step n a strip's lies: it is the last tile's, or the first step left over. */
+ATTUNE_INLINE unsigned step_offset(const two_ends &of, int strip, int n, unsigned tile_bytes, int pitch)
 {
-    const unsigned first = lane_columns<pitch_qk>(ring.k[0], 0, lane),
-                   last = lane_columns<pitch_qk>(ring.k[1], 0, lane);
-    clear(s);
+    return n == steps_pv        ? tile_bytes + (unsigned)(step_left(of, strip, 0) * 16 * pitch * 2)
+           : n < of.turn[strip] ? tile_bytes
+                                : 0;
+}
+
+ATTUNE_INLINE void multiply_ends(const Ring &ring, const two_ends &of, queries &q, int lane,
+                                 float (&s)[STRIPS][END_SCORES])
+{
+    const unsigned first = lane_columns<pitch_qk>(ring.k[0], 0, lane);
+#pragma unroll
+    for (int i = 0; i < STRIPS * END_SCORES; ++i) {
+        s[i / END_SCORES][i % END_SCORES] = 0;
+    }
 #pragma unroll
     for (int d = 0; d < steps_qk; ++d) {
         if constexpr (!Q_REGISTERS) {
@@ -69,16 +110,17 @@ ATTUNE_INLINE void multiply_ends(const Ring &ring, const two_ends &of, queries &
 #pragma unroll
         for (int t = 0; t < STRIPS; ++t) {
 #pragma unroll
-            for (int n = 0; n < steps_pv; ++n) {
+            for (int n = 0; n < END_STEPS; ++n) {
                 unsigned b[4];
-                load_operand<pitch_qk>(b, n < of.turn[t] ? last : first, n, d);
+                ptx_ldmatrix_x4(b, operand_address<pitch_qk>(first, n == steps_pv ? 0 : n, d) +
+                                       step_offset(of, t, n, sizeof ring.k[0], pitch_qk));
                 mma_16x16(&s[t][n * 8], q.a[Q_REGISTERS ? d : 0][t], b);
             }
         }
     }
 }
 
-ATTUNE_INLINE void hide_ends(const tile &t, const place &p, const two_ends &of, float (&s)[STRIPS][scores])
+ATTUNE_INLINE void hide_ends(const tile &t, const place &p, const two_ends &of, float (&s)[STRIPS][END_SCORES])
 {
 #pragma unroll
     for (int strip = 0; strip < STRIPS; ++strip) {
@@ -92,24 +134,28 @@ ATTUNE_INLINE void hide_ends(const tile &t, const place &p, const two_ends &of, 
             for (int e = 0; e < 2; ++e) {
                 const int place = p.lane % 4 * 2 + e;
                 rows_keep<scores>(s[strip], r, e,
-                                  (groups_before(end, place) & of_last) | ~(groups_before(first, place) | of_last));
+                                  (bits_before(end, place) & of_last) | ~(bits_before(first, place) | of_last));
             }
+        }
+        if constexpr (STEPS_LEFT > 0) {
+            hide_step(t, p, of, strip, 0, reinterpret_cast<float(&)[8]>(s[strip][scores]));
         }
     }
 }
 
-ATTUNE_INLINE void add_values_of_ends(const Ring &ring, const two_ends &of, const weights &w, int lane,
-                                      strip_state (&state)[STRIPS])
+ATTUNE_INLINE void add_values_of_ends(const Ring &ring, const two_ends &of, const unsigned (&w)[STRIPS][END_STEPS][4],
+                                      int lane, strip_state (&state)[STRIPS])
 {
-    const unsigned first = lane_rows<pitch_v>(ring.v[0], 0, lane), last = lane_rows<pitch_v>(ring.v[1], 0, lane);
+    const unsigned first = lane_rows<pitch_v>(ring.v[0], 0, lane);
 #pragma unroll
-    for (int n = 0; n < steps_pv; ++n) {
+    for (int n = 0; n < END_STEPS; ++n) {
 #pragma unroll
         for (int t = 0; t < STRIPS; ++t) {
 #pragma unroll
             for (int c = 0; c < columns_o; ++c) {
                 unsigned b[4];
-                load_operand_trans<pitch_v>(b, n < of.turn[t] ? last : first, n, c);
+                ptx_ldmatrix_x4_trans(b, operand_address<pitch_v>(first, n == steps_pv ? 0 : n, c) +
+                                             step_offset(of, t, n, sizeof ring.v[0], pitch_v));
                 mma_16x16(&state[t].o[c * 8], w[t][n], b);
             }
         }
@@ -122,13 +168,9 @@ ATTUNE_INLINE void add_values_of_ends(const Ring &ring, const two_ends &of, cons
 ATTUNE_INLINE void visit_step(const tile &t, const place &p, const Ring &ring, const two_ends &of, int more,
                               float scale, queries &q, strip_state (&state)[STRIPS])
 {
+    const int lane = (int)(ptx_mov_tid_x() % 32); /* read anew: registers */
     float s[STRIPS][8] = {};
-    int step[STRIPS];
-#pragma unroll
-    for (int strip = 0; strip < STRIPS; ++strip) {
-        step[strip] = min(of.turn[strip] + more, steps_pv - 1); /* NOTE: a step taken twice is hidden below */
-    }
-    const unsigned columns = lane_columns<pitch_qk>(ring.k[1], 0, p.lane);
+    const unsigned columns = lane_columns<pitch_qk>(ring.k[1], 0, lane);
 #pragma unroll
     for (int d = 0; d < steps_qk; ++d) {
         if constexpr (!Q_REGISTERS) {
@@ -137,33 +179,25 @@ ATTUNE_INLINE void visit_step(const tile &t, const place &p, const Ring &ring, c
 #pragma unroll
         for (int strip = 0; strip < STRIPS; ++strip) {
             unsigned b[4];
-            load_operand<pitch_qk>(b, columns + (unsigned)(step[strip] * 16 * pitch_qk * 2), 0, d);
+            load_operand<pitch_qk>(b, columns + (unsigned)(step_left(of, strip, more) * 16 * pitch_qk * 2), 0, d);
             mma_16x16(s[strip], q.a[Q_REGISTERS ? d : 0][strip], b);
         }
     }
 #pragma unroll
     for (int strip = 0; strip < STRIPS; ++strip) {
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-            const int row = p.row - t.first_row + strip * STRIP_STEP + r * 8;
-            const int end = of.turn[strip] + more < steps_pv ? min(t.sees.end + row, t.keys.kv_end) - t.keys.end : 0;
-#pragma unroll
-            for (int e = 0; e < 2; ++e) {
-                rows_keep<8>(s[strip], r, e, groups_before(end - step[strip] * 16, p.lane % 4 * 2 + e));
-            }
-        }
+        hide_step(t, p, of, strip, more, s[strip]);
     }
     unsigned w[STRIPS][1][4];
     softmax_step f[STRIPS];
     weigh(s, scale, state, f);
     pack(s, w);
-    const unsigned rows = lane_rows<pitch_v>(ring.v[1], 0, p.lane);
+    const unsigned rows = lane_rows<pitch_v>(ring.v[1], 0, lane);
 #pragma unroll
     for (int strip = 0; strip < STRIPS; ++strip) {
 #pragma unroll
         for (int c = 0; c < columns_o; ++c) {
             unsigned b[4];
-            load_operand_trans<pitch_v>(b, rows + (unsigned)(step[strip] * 16 * pitch_v * 2), 0, c);
+            load_operand_trans<pitch_v>(b, rows + (unsigned)(step_left(of, strip, more) * 16 * pitch_v * 2), 0, c);
             mma_16x16(&state[strip].o[c * 8], w[strip][0], b);
         }
     }
@@ -172,36 +206,48 @@ ATTUNE_INLINE void visit_step(const tile &t, const place &p, const Ring &ring, c
 
 /* ---- All of it --------------------------------------------------------------------------------------------------- */
 
+/* Where the thread copies from in the tile behind the first. */
+ATTUNE_INLINE spot spot_behind(const attune_args &args, unsigned kept)
+{
+    if constexpr (!KEEPS_PLACES) {
+        return spot{nullptr, nullptr, 0};
+    }
+    const spot from = kept_spot(kept);
+    return spot{from.k - 2 * BLOCK_N * args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ],
+                from.v - BLOCK_N * args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ], from.at};
+}
+
 /* Both tiles, whose keys are there. When it returns, so are the keys of the tile behind the first; that one's values
  * and the next one's keys travel. */
-ATTUNE_INLINE void visit_ends(const attune_args &args, const tile &t, const place &p, float scale, Ring &ring,
-                              queries &q, strip_state (&state)[STRIPS])
+ATTUNE_INLINE void visit_ends(const attune_args &args, const tile &t, const loop_ends &ends, const place &p,
+                              float scale, Ring &ring, unsigned kept, queries &q, strip_state (&state)[STRIPS])
 {
-    const int next = t.keys.begin + BLOCK_N;
     const two_ends of = two_ends_of(t, p);
-    float s[STRIPS][scores];
+    float s[STRIPS][END_SCORES];
     multiply_ends(ring, of, q, p.lane, s);
     ptx_cp_async_wait_group<0>();
     __syncthreads(); /* values are there, and the first keys are done with */
-    copy_keys(args, ring.k[0], t, p, next);
+    copy_keys_from(args, ring.k[0], t, ends, p, t.keys.begin + BLOCK_N, spot_behind(args, kept), 0);
     ptx_cp_async_commit_group();
     hide_ends(t, p, of, s);
     softmax_step f[STRIPS];
-    weights w;
-    weigh(s, scale, state, f);
+    unsigned w[STRIPS][END_STEPS][4];
+    weigh_first(s, scale, state, f);
     pack(s, w);
     add_values_of_ends(ring, of, w, p.lane, state);
     finish(f, state);
-    if constexpr (FOLD_MORE > 0) {
+    if constexpr (FOLD_MORE > STEPS_LEFT) {
 #pragma unroll 1
-        for (int more = 0; more < t.more; ++more) {
+        for (int more = STEPS_LEFT; more < t.more; ++more) {
             visit_step(t, p, ring, of, more, scale, q, state);
         }
     }
     ptx_cp_async_wait_group<0>();
     __syncthreads();
-    copy_values(args, ring.v[0], t, p, next);
-    copy_keys(args, ring.k[1], t, p, next + BLOCK_N);
+    const spot behind = spot_behind(args, kept);
+    const int next = t.keys.begin + BLOCK_N;
+    copy_values_from(args, ring.v[0], t, ends, p, next, behind, 0);
+    copy_keys_from(args, ring.k[1], t, ends, p, next + BLOCK_N, behind, 1);
     ptx_cp_async_commit_group();
 }
 

@@ -135,13 +135,11 @@ ATTUNE_INLINE void weigh_on_curve(float (&s)[STRIPS][scores], const warp_view &v
 
 /* ---- Weights ---- */
 
-/* Scores become weights, of all strips; their sums are `finish`'s to take. */
+/* Scores become weights, of all strips, maxima being what they are; their sums are `finish`'s to take. */
 template <int n>
-ATTUNE_INLINE void weigh(float (&s)[STRIPS][n], float scale, strip_state (&state)[STRIPS], softmax_step (&f)[STRIPS])
+ATTUNE_INLINE void weigh_rows(float (&s)[STRIPS][n], float scale, const strip_state (&state)[STRIPS],
+                              softmax_step (&f)[STRIPS])
 {
-    if (any_moves(s, scale, state)) {
-        move_maxima(s, scale, state);
-    }
 #pragma unroll
     for (int t = 0; t < STRIPS; ++t) {
         const row_pair &rows = state[t].rows;
@@ -156,6 +154,30 @@ ATTUNE_INLINE void weigh(float (&s)[STRIPS][n], float scale, strip_state (&state
     for (int t = 0; t < STRIPS; ++t) {
         rows_exponentiate<0, n>(s[t], scale, f[t]);
     }
+}
+
+template <int n>
+ATTUNE_INLINE void weigh(float (&s)[STRIPS][n], float scale, strip_state (&state)[STRIPS], softmax_step (&f)[STRIPS])
+{
+    if (any_moves(s, scale, state)) {
+        move_maxima(s, scale, state);
+    }
+    weigh_rows(s, scale, state, f);
+}
+
+/* The same of the rows' first scores. */
+template <int n>
+ATTUNE_INLINE void weigh_first(float (&s)[STRIPS][n], float scale, strip_state (&state)[STRIPS],
+                               softmax_step (&f)[STRIPS])
+{
+#pragma unroll
+    for (int t = 0; t < STRIPS; ++t) {
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            state[t].rows.maximum[r] = group_max<4>(row_maximum<n>(s[t], r));
+        }
+    }
+    weigh_rows(s, scale, state, f);
 }
 
 ATTUNE_INLINE void finish(const softmax_step (&f)[STRIPS], strip_state (&state)[STRIPS])

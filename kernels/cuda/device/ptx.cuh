@@ -240,6 +240,16 @@ ATTUNE_INLINE void ptx_mma_m16n8k16_bf16(float *c, const unsigned (&a)[4], const
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+/* ---- Bits ---- */
+
+/* The lowest `count` bits, all of them from 32 on. */
+ATTUNE_INLINE unsigned ptx_bmsk_clamp(unsigned count)
+{
+    unsigned bits;
+    asm("bmsk.clamp.b32 %0, 0, %1;" : "=r"(bits) : "r"(count));
+    return bits;
+}
+
 /* ---- Special registers ---- */
 
 /* threadIdx.x, read anew each time: what is computed from it is not kept in registers from one use to the next. */
