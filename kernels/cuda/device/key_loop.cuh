@@ -43,9 +43,9 @@ template <int block_n>
 ATTUNE_INLINE key_loop key_loop_of(const attune_args &args, const sequence &at, const work &w, int first_row,
                                    int end_row)
 {
+    const key_range any = keys_seen_by_any(args, at, first_row, end_row - 1);
     key_loop j = keys_of_head(args, at, w);
-    take_ranges<block_n>(j, keys_seen_by_any(args, at, first_row, end_row - 1),
-                         keys_seen_by_all(args, at, first_row, end_row - 1));
+    take_ranges<block_n>(j, any, keys_seen_by_all(args, at, first_row, end_row - 1));
     return j;
 }
 
