@@ -332,7 +332,12 @@ ATTUNE_INLINE void visit_keys(const attune_args &args, const tile &t, const plac
     begin_queries(shared, p, (CURVED ? args.scale < 0 : !ADDS_PAIRS && !ATTUNE_HAS_SOFTCAP && factor < 0) && !careful,
                   q);
     if constexpr (AHEAD && !careful) {
-        visit_ahead(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), kept_place(shared), q, state);
+        const unsigned kept = kept_place(shared);
+        if constexpr (KEEPS_PLACES && !FILLS_BY_PLACE) {
+            const int first = t.keys.begin + p.split * BLOCK_N;
+            keep_place(kept, spot_of(t, p, first + 2 * SPLITS * BLOCK_N, first + SPLITS * BLOCK_N));
+        }
+        visit_ahead(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), kept, q, state);
     } else if constexpr (STAGES == 1) {
         visit_by_turns<careful>(args, t, p, view, shared.ring[p.split], find_pairs(shared, p), q, state);
     } else {
@@ -413,6 +418,8 @@ ATTUNE_INLINE bool join(const attune_args &args, Shared &shared, const place &p,
 
 /* What rows `first` ... `last` of the tile see, by what its first row does. NOTE: 32-bit numbers: a block waits for the
  * warp that works this out. */
+enum { FINDS_BY_ROW = SHARES_TILE && !CHUNK && !OWN_ENDS };
+
 ATTUNE_INLINE key_range seen_by_any(const tile &t, int first, int last)
 {
     return key_range{BEGINS_MOVE ? min(max(t.sees.first + first, 0), t.keys.kv_end) : 0,
@@ -432,7 +439,7 @@ ATTUNE_INLINE void find_ranges(const attune_args &args, tile &t)
     const int last = t.end_row - t.first_row - 1;
     t.sees.first = BEGINS_MOVE ? (int)clamp_i64(window_first(args, position), -1024, most) : 0;
     t.sees.end = ENDS_MOVE ? (int)clamp_i64(window_end(args, position), -1024, most) : 0;
-    if constexpr (!CHUNK) {
+    if constexpr (FINDS_BY_ROW) {
         t.keys = keys_of_head(args, t.at, t.w);
         take_ranges<BLOCK_N>(t.keys, seen_by_any(t, 0, last), seen_by_all(t, 0, last));
     }
@@ -458,6 +465,8 @@ ATTUNE_INLINE tile tile_of_block(const attune_args &args)
     }
     if constexpr (CHUNK) {
         t.end_row = take_chunk(args, t) ? t.end_row : t.first_row;
+    } else if constexpr (!FINDS_BY_ROW) {
+        t.keys = key_loop_of<BLOCK_N>(args, t.at, t.w, t.first_row, t.end_row);
     }
     find_ranges(args, t);
     return t;

@@ -263,14 +263,22 @@ struct spot {
     unsigned at;
 };
 
-ATTUNE_INLINE spot spot_of(const attune_args &args, const tile &t, const place &p, int first)
+/* Whether a block's first tiles are copied by these, too. NOTE: with OWN_ENDS 0.97 of the rate. */
+enum { FILLS_BY_PLACE = KEEPS_PLACES && !OWN_ENDS };
+
+ATTUNE_INLINE spot spot_of(const tile &t, const place &p, int key_k, int key_v)
 {
     constexpr int parts = dim_qk / 8;
     const int row = (int)((unsigned)p.thread / parts), part = (int)((unsigned)p.thread % parts);
-    const attune_i64 key = first + row;
-    return spot{t.keys.k + key * args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ] + part * 8,
-                t.keys.v + key * args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ] + part * 8,
+    return spot{t.keys.k + (attune_i64)(key_k + row) * t.keys.stride_k + part * 8,
+                t.keys.v + (attune_i64)(key_v + row) * t.keys.stride_v + part * 8,
                 (unsigned)(2 * swizzled_index<pitch_qk>(row, part))};
+}
+
+ATTUNE_INLINE void keep_place(unsigned kept, const spot &from)
+{
+    keep_addresses(kept, from.k, from.v);
+    ptx_st_shared_b32(kept + ATTUNE_THREADS * 16, from.at);
 }
 
 /* That which is kept: of keys two tiles further than of values. */
@@ -294,7 +302,7 @@ ATTUNE_INLINE void copy_rows(unsigned to, const element *from, attune_i64 stride
 /* What the loop asks of the tile for each tile of keys. ALIKE: numbers that a warp's lanes have alike, and the compiler
  * knows it, so that they take none of their registers; read from shared memory each time, they are waited for. NOTE:
  * only where that is faster, windows 1.02, but under a causal mask at head dim 128 0.97, and where nothing spills. */
-enum { ALIKE = SHARES_TILE && !OWN_ENDS && (ATTUNE_ARCH < 100 || dim_v <= 64) };
+enum { ALIKE = SHARES_TILE && !OWN_ENDS && !ATTUNE_HAS_SOFTCAP && (ATTUNE_ARCH < 100 || dim_v <= 64) };
 struct loop_ends {
     int end, kv_end; /* of the tile's keys, and of all */
     key_range whole;
@@ -336,7 +344,7 @@ ATTUNE_INLINE void copy_keys_from(const attune_args &args, element *to, const ti
                                   const place &p, int key, const spot &from, int tiles)
 {
     const attune_i64 stride = args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ];
-    if (KEEPS_PLACES && key < ends.end && key + BLOCK_N <= ends.kv_end) {
+    if (FILLS_BY_PLACE && key < ends.end && key + BLOCK_N <= ends.kv_end) {
         copy_rows(ptx_cvta_shared(to) + from.at, from.k + tiles * BLOCK_N * stride, stride);
     } else {
         copy_keys(args, to, t, p, key);
@@ -347,7 +355,7 @@ ATTUNE_INLINE void copy_values_from(const attune_args &args, element *to, const 
                                     const place &p, int key, const spot &from, int tiles)
 {
     const attune_i64 stride = args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ];
-    if (KEEPS_PLACES && key < ends.end && key + BLOCK_N <= ends.kv_end) {
+    if (FILLS_BY_PLACE && key < ends.end && key + BLOCK_N <= ends.kv_end) {
         copy_rows(ptx_cvta_shared(to) + from.at, from.v + tiles * BLOCK_N * stride, stride);
     } else {
         copy_values(args, to, t, p, key);
@@ -361,12 +369,11 @@ ATTUNE_INLINE void fill_ahead(const attune_args &args, Ring &ring, const tile &t
     const int first = t.keys.begin + p.split * BLOCK_N;
     const loop_ends ends = {t.keys.end, t.keys.kv_end, {0, 0}};
     spot from = {nullptr, nullptr, 0};
-    if constexpr (KEEPS_PLACES) {
+    if constexpr (FILLS_BY_PLACE) {
         const int behind = step * (1 + (FOLDS && t.folded > 0));
-        from = spot_of(args, t, p, first);
-        keep_addresses(kept, from.k + (behind + step) * args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ],
-                       from.v + behind * args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ]);
-        ptx_st_shared_b32(kept + ATTUNE_THREADS * 16, from.at);
+        from = spot_of(t, p, first, first);
+        keep_place(kept, spot{from.k + (behind + step) * args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ],
+                              from.v + behind * args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ], from.at});
     }
     copy_keys_from(args, ring.k[0], t, ends, p, first, from, 0);
     if (FOLDS && t.folded > 0) {

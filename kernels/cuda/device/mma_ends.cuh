@@ -209,7 +209,7 @@ ATTUNE_INLINE void visit_step(const tile &t, const place &p, const Ring &ring, c
 /* Where the thread copies from in the tile behind the first. */
 ATTUNE_INLINE spot spot_behind(const attune_args &args, unsigned kept)
 {
-    if constexpr (!KEEPS_PLACES) {
+    if constexpr (!FILLS_BY_PLACE) {
         return spot{nullptr, nullptr, 0};
     }
     const spot from = kept_spot(kept);
