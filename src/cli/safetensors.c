@@ -76,7 +76,7 @@ static attune_status read_place(const char *path, const json_t *fields, const un
                                 at_array *array)
 {
     json_t *list;
-    int64_t begin, end;
+    int64_t begin = 0, end = 0;
     AT_FORWARD(at_json_field(fields, path, "data_offsets", JSON_ARRAY, &list));
     AT_FAIL_IF(json_array_size(list) != 2, ATTUNE_CORRUPT, "%s: its data_offsets have %zu items, expected 2", path,
                json_array_size(list));

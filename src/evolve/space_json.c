@@ -90,7 +90,7 @@ static attune_status read_param(const json_t *object, const char *path, at_space
     param->count = (int)count;
     for (size_t i = 0; i < count; ++i) {
         int64_t least = i > 0 ? (int64_t)param->value[i - 1] + 1 : INT32_MIN;
-        int64_t value;
+        int64_t value = 0;
         AT_FORWARD(read_whole(json_array_get(values, i), path, "values", least, INT32_MAX, &value));
         param->value[i] = (int32_t)value;
     }
@@ -133,7 +133,7 @@ static attune_status read_order(const json_t *object, const char *path, at_space
     json_t *codes;
     AT_FORWARD(at_json_field(object, path, "heuristic", JSON_ARRAY, &codes));
     for (size_t i = 0; i < json_array_size(codes); ++i) {
-        int64_t code;
+        int64_t code = 0;
         AT_FORWARD(read_whole(json_array_get(codes, i), path, "heuristic", 0, space->total - 1, &code));
         int candidate = at_space_find_code(space, code);
         AT_FAIL_IF(candidate < 0 || space->rank[candidate] != INT_MAX, ATTUNE_CORRUPT,

@@ -157,7 +157,7 @@ attune_status at_wire_term(const json_t *array, attune_term *term)
     AT_FAIL_IF(!json_is_array(array) || length < 1 || length > ATTUNE_TERM_NODES, ATTUNE_CORRUPT,
                "message: a term must be 1 to %d pairs", ATTUNE_TERM_NODES);
     for (size_t i = 0; i < length; ++i) {
-        int64_t pair[2];
+        int64_t pair[2] = {0, 0};
         AT_FORWARD(read_integers(json_array_get(array, i), "a term's pair", 2, pair));
         AT_FAIL_IF(pair[0] < ATTUNE_TERM_CONST || pair[0] > ATTUNE_TERM_MAX, ATTUNE_CORRUPT,
                    "message: there is no term op %lld", (long long)pair[0]);
