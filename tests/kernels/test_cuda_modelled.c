@@ -52,6 +52,7 @@ static const struct {
           {"mma:WARPS=2,STRIPS=2,BLOCK_N=128,AHEAD=1", "b1,h2,sq200,skv300,d64,fp16,window=90:40,sink"},
           {"mma:WARPS=4,STRIPS=2,BLOCK_N=128,AHEAD=1", "b1,h2,hkv1,s520,d40,fp16,window=250:3,sink"},
           {"mma:WARPS=4,STRIPS=2,BLOCK_N=128,AHEAD=1", "b2,h2,sq255,skv131,d64,bf16,window=64:52,seqused,strict"},
+          {"mma:WARPS=4,STRIPS=2,BLOCK_N=128,AHEAD=1", "b1,h2,s220,d64,bf16,window=128:4"},
           {"mma:WARPS=4,STRIPS=2,BLOCK_N=64,AHEAD=0", "b3,h2,hkv1,s300,d64,fp16,varlen=1,causal"},
           {"mma:WARPS=2,STRIPS=2,BLOCK_N=64,AHEAD=1", "b5,h2,s300,d128,bf16,varlen=1"},
           {"mma:WARPS=2,STRIPS=2,BLOCK_N=32,AHEAD=1", "b2,h2,s300,d72,dv40,bf16,causal,softcap=20,alibi,strict"},

@@ -185,6 +185,13 @@ ATTUNE_INLINE void ptx_mma_m16n8k16_bf16(float *c, const unsigned (&a)[4], const
     multiply_16x8x16<of_bf16>(c, a, b);
 }
 
+/* ---- Bits ---- */
+
+ATTUNE_INLINE unsigned ptx_bmsk_clamp(unsigned count)
+{
+    return count >= 32 ? ~0u : (1u << count) - 1;
+}
+
 /* ---- Places and barriers ---- */
 
 ATTUNE_INLINE unsigned ptx_mov_tid_x()
