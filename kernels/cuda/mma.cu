@@ -255,7 +255,7 @@ ATTUNE_INLINE void visit_ahead(const attune_args &args, const tile &t, const pla
         copy_rest(args, t, ends, p, ring, kept, key, stage);
         return;
     }
-    const int end = OWN_ENDS ? min(alike(view.any_sees.end), ends.end) : ends.end;
+    const int end = OWN_ENDS ? min(view.any_sees.end, ends.end) : ends.end;
     if constexpr (FOLDS) {
         if (t.folded > 0) {
             visit_ends(args, t, ends, p, view.scale, ring, kept, q, state);
@@ -416,10 +416,11 @@ ATTUNE_INLINE bool join(const attune_args &args, Shared &shared, const place &p,
     return true;
 }
 
-/* What rows `first` ... `last` of the tile see, by what its first row does. NOTE: 32-bit numbers: a block waits for the
- * warp that works this out. */
+/* Whether a tile's keys are found by what its first row sees, in 32-bit numbers: where a block waits for the warp that
+ * finds them. NOTE: not with OWN_ENDS, to be as fast as before. */
 enum { FINDS_BY_ROW = SHARES_TILE && !CHUNK && !OWN_ENDS };
 
+/* What rows `first` ... `last` of the tile see, the tile's first row being row 0. */
 ATTUNE_INLINE key_range seen_by_any(const tile &t, int first, int last)
 {
     return key_range{BEGINS_MOVE ? min(max(t.sees.first + first, 0), t.keys.kv_end) : 0,

@@ -257,7 +257,7 @@ ATTUNE_INLINE void keep_addresses(unsigned kept, const element *k, const element
     ptx_st_shared_v2_b32(kept + 8, (unsigned)of_v, (unsigned)(of_v >> 32));
 }
 
-/* What the thread copies of the tile of keys from `first` on: from where, and, in bytes, to where in a tile. */
+/* What the thread copies of a tile: from where, and, in bytes, to where in a tile. */
 struct spot {
     const element *k, *v;
     unsigned at;
@@ -266,6 +266,7 @@ struct spot {
 /* Whether a block's first tiles are copied by these, too. NOTE: with OWN_ENDS 0.97 of the rate. */
 enum { FILLS_BY_PLACE = KEEPS_PLACES && !OWN_ENDS };
 
+/* Of the tile of keys from key_k on, and of that of values from key_v on. */
 ATTUNE_INLINE spot spot_of(const tile &t, const place &p, int key_k, int key_v)
 {
     constexpr int parts = dim_qk / 8;
@@ -275,6 +276,7 @@ ATTUNE_INLINE spot spot_of(const tile &t, const place &p, int key_k, int key_v)
                 (unsigned)(2 * swizzled_index<pitch_qk>(row, part))};
 }
 
+/* Keeps where the first copy_on begins. */
 ATTUNE_INLINE void keep_place(unsigned kept, const spot &from)
 {
     keep_addresses(kept, from.k, from.v);

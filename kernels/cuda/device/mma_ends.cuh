@@ -61,7 +61,8 @@ ATTUNE_INLINE int step_left(const two_ends &of, int strip, int more)
     return min(of.turn[strip] + more, steps_pv - 1);
 }
 
-/* The same as groups_before, in half the instructions. */
+/* The same as groups_before, in half the instructions. NOTE: there it would change all kernels that hide keys, which
+ * has not been measured. */
 ATTUNE_INLINE unsigned bits_before(int end, int place)
 {
     return ptx_bmsk_clamp((unsigned)max(end - place + 7, 0) >> 3);
