@@ -101,12 +101,6 @@ ATTUNE_INLINE void hide_strips(const attune_args &args, const tile &t, const pla
     }
 }
 
-/* Whether a strip has masks in a tile that is not whole. */
-ATTUNE_INLINE bool masks_strip(const tile &t, int strip, int key)
-{
-    return FOLDS == 0 || key < t.strip_whole[strip].first || key >= t.strip_whole[strip].end;
-}
-
 /* Of the tile of keys from `key` on, the steps of sixteen that any of the warp's rows sees. */
 ATTUNE_INLINE steps_seen steps_of(const warp_view &view, int key)
 {
@@ -135,8 +129,7 @@ ATTUNE_INLINE void take_in(const attune_args &args, const tile &t, const place &
     }
 #pragma unroll
     for (int strip = 0; strip < STRIPS; ++strip) {
-        finish_scores(args, t, view, p.row + strip * STRIP_STEP, key, masked && masks_strip(t, strip, key), p.lane,
-                      careful, pairs, strip, s[strip]);
+        finish_scores(args, t, view, p.row + strip * STRIP_STEP, key, masked, p.lane, careful, pairs, strip, s[strip]);
     }
     if constexpr (PAIRS_EARLY) {
         copy_next_pairs(args, pairs, t, p, key);
@@ -239,11 +232,12 @@ ATTUNE_INLINE void copy_rest(const attune_args &args, const tile &t, const loop_
  * between; the first wait for keys alone. NOTE: no step of a tile is left out for what a warp's rows do not see. Where
  * scores come of two ways the compiler keeps both in registers, and a branch between weights and values keeps it from
  * mixing them. */
-ATTUNE_INLINE void visit_ahead(const attune_args &args, const tile &t, const place &p, const warp_view &view,
+ATTUNE_INLINE void visit_ahead(const attune_args &args, const tile &t, const place &own, const warp_view &view,
                                Ring &ring, pairs_of_warp &pairs, unsigned kept, queries &q,
                                strip_state (&state)[STRIPS])
 {
     constexpr int step = SPLITS * BLOCK_N;
+    place p = own;
     const loop_ends ends = loop_ends_of(t);
     int key = alike(t.keys.begin + p.split * BLOCK_N), stage = 0;
     if (key >= ends.end) {
@@ -258,8 +252,9 @@ ATTUNE_INLINE void visit_ahead(const attune_args &args, const tile &t, const pla
     const int end = OWN_ENDS ? min(view.any_sees.end, ends.end) : ends.end;
     if constexpr (FOLDS) {
         if (t.folded > 0) {
-            visit_ends(args, t, ends, p, view.scale, ring, kept, q, state);
-            key += step;
+            visit_pairs<0>(args, t, ends, view.scale, ring, kept, q, state);
+            key += PAIRS * BLOCK_N;
+            p = place_of(ptx_mov_tid_x(), t.first_row);
         }
     }
     if (key < end) {
@@ -445,14 +440,6 @@ ATTUNE_INLINE void find_ranges(const attune_args &args, tile &t)
         take_ranges<BLOCK_N>(t.keys, seen_by_any(t, 0, last), seen_by_all(t, 0, last));
     }
     t.whole = key_range{t.keys.all_see.first, t.keys.all_see.end / BLOCK_N * BLOCK_N};
-    if constexpr (FOLDS) {
-#pragma unroll
-        for (int strip = 0; strip < STRIPS; ++strip) {
-            const int first = strip * STRIP_STEP;
-            const key_range seen = seen_by_all(t, first, max(first, min(first + STRIP_STEP - 1, last)));
-            t.strip_whole[strip] = key_range{seen.first, seen.end / BLOCK_N * BLOCK_N};
-        }
-    }
     fold_ends(t);
 }
 

@@ -43,13 +43,13 @@ enum {
     WARP_STEP = SPREADS ? 16 : WARP_ROWS
 };
 
-/* With a window, the first tile of keys and the last one are visited at once (mma_ends.cuh): a row sees about as many
- * keys of the one as it does not see of the other. FOLD_MORE: steps of sixteen keys that may be left over. NOTE: of
- * packed sequences the compiler spills. */
+/* With a window, first tiles of keys and last ones, as many as the block has rows, are visited in pairs (mma_ends.cuh):
+ * a row sees about as many keys of the one as it does not see of the other. NOTE: of packed sequences, and from sm_100
+ * on, the compiler spills. */
 enum {
     FOLDS = SPREADS && STRIPS == 2 && SPLITS == 1 && BEGINS_MOVE && ENDS_MOVE && !PAGED && !ATTUNE_HAS_SOFTCAP &&
-            !BY_PAIRS && !ATTUNE_HAS_VARLEN,
-    FOLD_MORE = BLOCK_N > STRIP_STEP ? 2 : 0
+            !BY_PAIRS && !ATTUNE_HAS_VARLEN && BLOCK_M % BLOCK_N == 0 && ATTUNE_ARCH < 100,
+    PAIRS = BLOCK_M / BLOCK_N
 };
 
 /* The block's rows, and its way through the keys. */
@@ -61,8 +61,7 @@ struct tile {
     key_loop keys;
     key_range sees;  /* keys that the first row sees, whatever keys there are; row r further on those r further on */
     key_range whole; /* of whole tiles that all rows see */
-    key_range strip_whole[STRIPS]; /* with FOLDS: of those that all rows of a strip see */
-    int folded, more; /* keys from the first tile to the last, if they are visited at once, else 0; steps left over */
+    int folded;      /* keys from each of the first tiles to its last one, if they are visited at once, else 0 */
 };
 
 struct Ring {
@@ -104,8 +103,8 @@ struct place {
 ATTUNE_INLINE place place_of(unsigned thread, int first_row)
 {
     place p;
-    p.split = SPLITS == 1 ? 0 : (int)thread / split_threads;
-    p.thread = (int)thread % split_threads;
+    p.split = SPLITS == 1 ? 0 : (int)(thread / split_threads);
+    p.thread = (int)(thread % split_threads);
     p.warp = p.thread / 32;
     p.lane = p.thread % 32;
     p.row = first_row + p.warp * WARP_STEP + p.lane / 4;
@@ -343,24 +342,24 @@ ATTUNE_INLINE void copy_on(const attune_args &args, Ring &ring, int stage, const
 /* The tile of keys, or values, that is `tiles` behind the one where `from` is, if it is whole; else as any is copied.
  */
 ATTUNE_INLINE void copy_keys_from(const attune_args &args, element *to, const tile &t, const loop_ends &ends,
-                                  const place &p, int key, const spot &from, int tiles)
+                                  const place &p, int key, const spot &from, int tiles, bool there = false)
 {
     const attune_i64 stride = args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ];
-    if (FILLS_BY_PLACE && key < ends.end && key + BLOCK_N <= ends.kv_end) {
+    if (FILLS_BY_PLACE && (there || key < ends.end) && key + BLOCK_N <= ends.kv_end) {
         copy_rows(ptx_cvta_shared(to) + from.at, from.k + tiles * BLOCK_N * stride, stride);
     } else {
-        copy_keys(args, to, t, p, key);
+        copy_keys(args, to, t, p, key, there);
     }
 }
 
 ATTUNE_INLINE void copy_values_from(const attune_args &args, element *to, const tile &t, const loop_ends &ends,
-                                    const place &p, int key, const spot &from, int tiles)
+                                    const place &p, int key, const spot &from, int tiles, bool there = false)
 {
     const attune_i64 stride = args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ];
-    if (FILLS_BY_PLACE && key < ends.end && key + BLOCK_N <= ends.kv_end) {
+    if (FILLS_BY_PLACE && (there || key < ends.end) && key + BLOCK_N <= ends.kv_end) {
         copy_rows(ptx_cvta_shared(to) + from.at, from.v + tiles * BLOCK_N * stride, stride);
     } else {
-        copy_values(args, to, t, p, key);
+        copy_values(args, to, t, p, key, there);
     }
 }
 
@@ -372,17 +371,17 @@ ATTUNE_INLINE void fill_ahead(const attune_args &args, Ring &ring, const tile &t
     const loop_ends ends = {t.keys.end, t.keys.kv_end, {0, 0}};
     spot from = {nullptr, nullptr, 0};
     if constexpr (FILLS_BY_PLACE) {
-        const int behind = step * (1 + (FOLDS && t.folded > 0));
+        const int behind = step * (FOLDS && t.folded > 0 ? 1 + PAIRS : 1);
         from = spot_of(t, p, first, first);
         keep_place(kept, spot{from.k + (behind + step) * args.tensor[ATTUNE_K].stride[ATTUNE_STRIDE_SEQ],
                               from.v + behind * args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ], from.at});
     }
     copy_keys_from(args, ring.k[0], t, ends, p, first, from, 0);
     if (FOLDS && t.folded > 0) {
-        copy_keys(args, ring.k[1], t, p, first + t.folded, true);
+        copy_keys_from(args, ring.k[1], t, ends, p, first + t.folded, from, t.folded / BLOCK_N, true);
         ptx_cp_async_commit_group();
         copy_values_from(args, ring.v[0], t, ends, p, first, from, 0);
-        copy_values(args, ring.v[1], t, p, first + t.folded, true);
+        copy_values_from(args, ring.v[1], t, ends, p, first + t.folded, from, t.folded / BLOCK_N, true);
         ptx_cp_async_commit_group();
         return;
     }

@@ -1,64 +1,58 @@
-/* The ends of a window in mma: the first tile of keys and the last one, visited at once.
+/* The ends of a window in mma: the first tiles of keys and the last ones, visited in pairs.
  *
- * Of the first tile a row sees the keys from some place on, of the last those before about the same place. So a strip's
- * scores are, step of sixteen keys by step, of the last tile where its rows see nothing of the first, and of the first
- * elsewhere; what rows see of the last beyond that, where tiles have as many keys as the block rows, comes behind, a
- * step at a time. All warps have as much to do, which they had not in either tile alone. */
+ * Tile i of the first ones and tile i of the last ones lie one behind the other in the ring. Of the one a strip's rows
+ * see the steps of sixteen keys from some step on, of the other those before about the same step: so a row of END_STEPS
+ * steps that begins in the one and ends in the other has all that the strip sees of both, and what a row sees of it is
+ * a range again. Each strip has steps of its own; all together are one more than a window's keys fill, and where
+ * windows are whole tiles none between has masks. */
 #ifndef DEVICE_MMA_ENDS_CUH
 #define DEVICE_MMA_ENDS_CUH
 
 #include "device/mma_queries.cuh"
 #include "device/mma_weights.cuh"
 
-/* Decides whether the tile's ends are visited at once; then its keys end where the last tile begins. */
+enum { END_STEPS = steps_pv + 1 };
+
+/* Decides whether the tile's ends are visited at once; then its keys end where the last tiles begin. */
 ATTUNE_INLINE void fold_ends(tile &t)
 {
     t.folded = 0;
     if constexpr (FOLDS) {
-        const int last = (t.keys.end - 1) / BLOCK_N * BLOCK_N;
-        /* all rows see the first tile's last key, and the last tile's first */
-        const bool wide = t.sees.end >= t.keys.begin + BLOCK_N && t.sees.first + BLOCK_M - 1 <= last;
-        t.more = max(((t.sees.end - last + 30) >> 4) - ((t.sees.first - t.keys.begin) >> 4), 0);
-        if (wide && last > t.keys.begin && t.more <= FOLD_MORE) {
-            t.folded = last - t.keys.begin;
+        const int first = t.keys.begin, last = (t.keys.end - 1) / BLOCK_N * BLOCK_N - (PAIRS - 1) * BLOCK_N;
+        /* all rows see the end of the first tiles, and the beginning of the last */
+        const bool wide = t.sees.end >= first + PAIRS * BLOCK_N && t.sees.first + BLOCK_M - 1 <= last;
+        /* steps from the first one that a strip sees to the last one, beyond a tile's */
+        const int more = ((t.sees.end - last + 30) >> 4) - ((t.sees.first - first) >> 4);
+        if (wide && first + PAIRS * BLOCK_N <= last && more <= END_STEPS - steps_pv) {
+            t.folded = last - first;
             t.keys.end = last;
         }
     }
 }
 
-/* The last tile behind all others again; all threads take part. */
+/* The last tiles behind all others again; all threads take part. */
 ATTUNE_INLINE void unfold_ends(tile &t)
 {
     if constexpr (FOLDS) {
         if (threadIdx.x == 0 && t.folded > 0) {
-            t.keys.end = min(t.keys.end + BLOCK_N, t.keys.kv_end);
+            t.keys.end = min(t.keys.end + PAIRS * BLOCK_N, t.keys.kv_end);
             t.folded = 0;
         }
         __syncthreads();
     }
 }
 
-/* A warp's view of both tiles. */
-struct two_ends {
-    int turn[STRIPS]; /* the first step of the first tile that a strip's rows see; steps before are the last tile's */
-};
+/* The steps of a pair of tiles at which strips begin. */
+typedef int strip_steps[STRIPS];
 
-ATTUNE_INLINE two_ends two_ends_of(const tile &t, const place &p)
+ATTUNE_INLINE void find_steps(const tile &t, const place &p, int pair, strip_steps &step)
 {
-    two_ends of;
 #pragma unroll
     for (int strip = 0; strip < STRIPS; ++strip) {
-        const int row = __shfl_sync(0xffffffff, p.row, 0) - t.first_row + strip * STRIP_STEP;
-        of.turn[strip] = min(max((t.sees.first + row - t.keys.begin) >> 4, 0), steps_pv);
+        const int row = p.row - t.first_row + strip * STRIP_STEP; /* lane 0's counts */
+        const int first = (t.sees.first + row - t.keys.begin - pair * BLOCK_N) >> 4;
+        step[strip] = __shfl_sync(0xffffffff, min(max(first, 0), 2 * steps_pv - END_STEPS), 0);
     }
-    return of;
-}
-
-/* The step of the last tile that is `more` behind what stands in the first one's place. NOTE: there may be none, and
- * one taken twice is hidden. */
-ATTUNE_INLINE int step_left(const two_ends &of, int strip, int more)
-{
-    return min(of.turn[strip] + more, steps_pv - 1);
 }
 
 /* The same as groups_before, in half the instructions. NOTE: there it would change all kernels that hide keys, which
@@ -68,40 +62,15 @@ ATTUNE_INLINE unsigned bits_before(int end, int place)
     return ptx_bmsk_clamp((unsigned)max(end - place + 7, 0) >> 3);
 }
 
-/* Hides of a strip's scores of that step what its rows do not see. */
-ATTUNE_INLINE void hide_step(const tile &t, const place &p, const two_ends &of, int strip, int more, float (&s)[8])
-{
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-        const int row = p.row - t.first_row + strip * STRIP_STEP + r * 8;
-        const int end = of.turn[strip] + more < steps_pv ? min(t.sees.end + row, t.keys.kv_end) - t.keys.end : 0;
-#pragma unroll
-        for (int e = 0; e < 2; ++e) {
-            rows_keep<8>(s, r, e, bits_before(end - step_left(of, strip, more) * 16, p.lane % 4 * 2 + e));
-        }
-    }
-}
+/* The scores of a strip's steps. */
+typedef float end_scores[STRIPS][END_STEPS * 8];
 
-/* ---- Both tiles as one ------------------------------------------------------------------------------------------ */
-
-/* The scores of as many steps as a tile has, and of the first step left over, if any may be. */
-enum { STEPS_LEFT = FOLD_MORE > 0, END_STEPS = steps_pv + STEPS_LEFT, END_SCORES = END_STEPS * 8 };
-
-/* How far behind the first tile's step n a strip's lies: it is the last tile's, or the first step left over. */
-ATTUNE_INLINE unsigned step_offset(const two_ends &of, int strip, int n, unsigned tile_bytes, int pitch)
-{
-    return n == steps_pv        ? tile_bytes + (unsigned)(step_left(of, strip, 0) * 16 * pitch * 2)
-           : n < of.turn[strip] ? tile_bytes
-                                : 0;
-}
-
-ATTUNE_INLINE void multiply_ends(const Ring &ring, const two_ends &of, queries &q, int lane,
-                                 float (&s)[STRIPS][END_SCORES])
+ATTUNE_INLINE void multiply_ends(const Ring &ring, const strip_steps &step, queries &q, int lane, end_scores &s)
 {
     const unsigned first = lane_columns<pitch_qk>(ring.k[0], 0, lane);
 #pragma unroll
-    for (int i = 0; i < STRIPS * END_SCORES; ++i) {
-        s[i / END_SCORES][i % END_SCORES] = 0;
+    for (int i = 0; i < STRIPS * END_STEPS * 8; ++i) {
+        s[i / (END_STEPS * 8)][i % (END_STEPS * 8)] = 0;
     }
 #pragma unroll
     for (int d = 0; d < steps_qk; ++d) {
@@ -113,41 +82,47 @@ ATTUNE_INLINE void multiply_ends(const Ring &ring, const two_ends &of, queries &
 #pragma unroll
             for (int n = 0; n < END_STEPS; ++n) {
                 unsigned b[4];
-                ptx_ldmatrix_x4(b, operand_address<pitch_qk>(first, n == steps_pv ? 0 : n, d) +
-                                       step_offset(of, t, n, sizeof ring.k[0], pitch_qk));
+                load_operand<pitch_qk>(b, first + (unsigned)(step[t] * 16 * pitch_qk * 2), n, d);
                 mma_16x16(&s[t][n * 8], q.a[Q_REGISTERS ? d : 0][t], b);
             }
         }
     }
 }
 
-ATTUNE_INLINE void hide_ends(const tile &t, const place &p, const two_ends &of, float (&s)[STRIPS][END_SCORES])
+/* Hides of them what rows do not see. */
+ATTUNE_INLINE void hide_ends(const tile &t, const place &p, int pair, const strip_steps &step, end_scores &s)
 {
 #pragma unroll
     for (int strip = 0; strip < STRIPS; ++strip) {
-        const unsigned of_last = (1u << (2 * of.turn[strip])) - 1;
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
             const int row = p.row - t.first_row + strip * STRIP_STEP + r * 8;
-            const int first = t.sees.first + row - t.keys.begin;
-            const int end = min(t.sees.end + row, t.keys.kv_end) - t.keys.end;
+            const int before = step[strip] * 16, to_last = BLOCK_N - before;
+            const int first = min(t.sees.first + row - (t.keys.begin + pair * BLOCK_N) - before, to_last);
+            const int end = max(min(t.sees.end + row, t.keys.kv_end) - (t.keys.end + pair * BLOCK_N), 0) + to_last;
 #pragma unroll
             for (int e = 0; e < 2; ++e) {
                 const int place = p.lane % 4 * 2 + e;
-                rows_keep<scores>(s[strip], r, e,
-                                  (bits_before(end, place) & of_last) | ~(bits_before(first, place) | of_last));
+                rows_keep<END_STEPS * 8>(s[strip], r, e, bits_before(end, place) & ~bits_before(first, place));
             }
-        }
-        if constexpr (STEPS_LEFT > 0) {
-            hide_step(t, p, of, strip, 0, reinterpret_cast<float(&)[8]>(s[strip][scores]));
         }
     }
 }
 
-ATTUNE_INLINE void add_values_of_ends(const Ring &ring, const two_ends &of, const unsigned (&w)[STRIPS][END_STEPS][4],
-                                      int lane, strip_state (&state)[STRIPS])
+/* What their weights make of values; `first`: rows have no maxima yet. */
+template <bool first>
+ATTUNE_INLINE void take_ends(const Ring &ring, const strip_steps &step, int lane, float scale, end_scores &s,
+                             strip_state (&state)[STRIPS])
 {
-    const unsigned first = lane_rows<pitch_v>(ring.v[0], 0, lane);
+    softmax_step f[STRIPS];
+    unsigned w[STRIPS][END_STEPS][4];
+    if constexpr (first) {
+        weigh_first(s, scale, state, f);
+    } else {
+        weigh(s, scale, state, f);
+    }
+    pack(s, w);
+    const unsigned rows = lane_rows<pitch_v>(ring.v[0], 0, lane);
 #pragma unroll
     for (int n = 0; n < END_STEPS; ++n) {
 #pragma unroll
@@ -155,57 +130,13 @@ ATTUNE_INLINE void add_values_of_ends(const Ring &ring, const two_ends &of, cons
 #pragma unroll
             for (int c = 0; c < columns_o; ++c) {
                 unsigned b[4];
-                ptx_ldmatrix_x4_trans(b, operand_address<pitch_v>(first, n == steps_pv ? 0 : n, c) +
-                                             step_offset(of, t, n, sizeof ring.v[0], pitch_v));
+                load_operand_trans<pitch_v>(b, rows + (unsigned)(step[t] * 16 * pitch_v * 2), n, c);
                 mma_16x16(&state[t].o[c * 8], w[t][n], b);
             }
         }
     }
-}
-
-/* ---- What is left of the last tile ------------------------------------------------------------------------------- */
-
-/* Step `more` of it, for each strip its own. */
-ATTUNE_INLINE void visit_step(const tile &t, const place &p, const Ring &ring, const two_ends &of, int more,
-                              float scale, queries &q, strip_state (&state)[STRIPS])
-{
-    const int lane = (int)(ptx_mov_tid_x() % 32); /* read anew: registers */
-    float s[STRIPS][8] = {};
-    const unsigned columns = lane_columns<pitch_qk>(ring.k[1], 0, lane);
-#pragma unroll
-    for (int d = 0; d < steps_qk; ++d) {
-        if constexpr (!Q_REGISTERS) {
-            load_queries(q, 0, d);
-        }
-#pragma unroll
-        for (int strip = 0; strip < STRIPS; ++strip) {
-            unsigned b[4];
-            load_operand<pitch_qk>(b, columns + (unsigned)(step_left(of, strip, more) * 16 * pitch_qk * 2), 0, d);
-            mma_16x16(s[strip], q.a[Q_REGISTERS ? d : 0][strip], b);
-        }
-    }
-#pragma unroll
-    for (int strip = 0; strip < STRIPS; ++strip) {
-        hide_step(t, p, of, strip, more, s[strip]);
-    }
-    unsigned w[STRIPS][1][4];
-    softmax_step f[STRIPS];
-    weigh(s, scale, state, f);
-    pack(s, w);
-    const unsigned rows = lane_rows<pitch_v>(ring.v[1], 0, lane);
-#pragma unroll
-    for (int strip = 0; strip < STRIPS; ++strip) {
-#pragma unroll
-        for (int c = 0; c < columns_o; ++c) {
-            unsigned b[4];
-            load_operand_trans<pitch_v>(b, rows + (unsigned)(step_left(of, strip, more) * 16 * pitch_v * 2), 0, c);
-            mma_16x16(&state[strip].o[c * 8], w[strip][0], b);
-        }
-    }
     finish(f, state);
 }
-
-/* ---- All of it --------------------------------------------------------------------------------------------------- */
 
 /* Where the thread copies from in the tile behind the first. */
 ATTUNE_INLINE spot spot_behind(const attune_args &args, unsigned kept)
@@ -218,38 +149,58 @@ ATTUNE_INLINE spot spot_behind(const attune_args &args, unsigned kept)
                 from.v - BLOCK_N * args.tensor[ATTUNE_V].stride[ATTUNE_STRIDE_SEQ], from.at};
 }
 
-/* Both tiles, whose keys are there. When it returns, so are the keys of the tile behind the first; that one's values
- * and the next one's keys travel. */
-ATTUNE_INLINE void visit_ends(const attune_args &args, const tile &t, const loop_ends &ends, const place &p,
-                              float scale, Ring &ring, unsigned kept, queries &q, strip_state (&state)[STRIPS])
+/* Starts copying a pair's keys, or values; `behind`: where the tile behind the first ones is. */
+ATTUNE_INLINE void copy_keys_of(const attune_args &args, const tile &t, const loop_ends &ends, const place &p, int pair,
+                                const spot &behind, Ring &ring)
 {
-    const two_ends of = two_ends_of(t, p);
-    float s[STRIPS][END_SCORES];
-    multiply_ends(ring, of, q, p.lane, s);
+    const int first = pair - PAIRS, last = first + t.folded / BLOCK_N;
+    copy_keys_from(args, ring.k[0], t, ends, p, t.keys.begin + pair * BLOCK_N, behind, first, true);
+    copy_keys_from(args, ring.k[1], t, ends, p, t.keys.end + pair * BLOCK_N, behind, last, true);
+}
+
+ATTUNE_INLINE void copy_values_of(const attune_args &args, const tile &t, const loop_ends &ends, const place &p,
+                                  int pair, const spot &behind, Ring &ring)
+{
+    const int first = pair - PAIRS, last = first + t.folded / BLOCK_N;
+    copy_values_from(args, ring.v[0], t, ends, p, t.keys.begin + pair * BLOCK_N, behind, first, true);
+    copy_values_from(args, ring.v[1], t, ends, p, t.keys.end + pair * BLOCK_N, behind, last, true);
+}
+
+/* Pair `pair`, whose keys are there, and those behind it. When it returns, so are the keys of the tile behind the first
+ * ones; that one's values and the next one's keys travel. NOTE: the thread's place is worked out for each pair, and by
+ * the caller anew: else the compiler spills. */
+template <int pair>
+ATTUNE_INLINE void visit_pairs(const attune_args &args, const tile &t, const loop_ends &ends, float scale, Ring &ring,
+                               unsigned kept, queries &q, strip_state (&state)[STRIPS])
+{
+    const place p = place_of(ptx_mov_tid_x(), t.first_row);
+    const int next = t.keys.begin + PAIRS * BLOCK_N;
+    strip_steps step;
+    find_steps(t, p, pair, step);
+    end_scores s;
+    multiply_ends(ring, step, q, p.lane, s);
     ptx_cp_async_wait_group<0>();
-    __syncthreads(); /* values are there, and the first keys are done with */
-    copy_keys_from(args, ring.k[0], t, ends, p, t.keys.begin + BLOCK_N, spot_behind(args, kept), 0);
-    ptx_cp_async_commit_group();
-    hide_ends(t, p, of, s);
-    softmax_step f[STRIPS];
-    unsigned w[STRIPS][END_STEPS][4];
-    weigh_first(s, scale, state, f);
-    pack(s, w);
-    add_values_of_ends(ring, of, w, p.lane, state);
-    finish(f, state);
-    if constexpr (FOLD_MORE > STEPS_LEFT) {
-#pragma unroll 1
-        for (int more = STEPS_LEFT; more < t.more; ++more) {
-            visit_step(t, p, ring, of, more, scale, q, state);
-        }
+    __syncthreads(); /* values are there, and keys are done with */
+    if constexpr (pair + 1 < PAIRS) {
+        copy_keys_of(args, t, ends, p, pair + 1, spot_behind(args, kept), ring);
+    } else {
+        copy_keys_from(args, ring.k[0], t, ends, p, next, spot_behind(args, kept), 0);
     }
-    ptx_cp_async_wait_group<0>();
-    __syncthreads();
-    const spot behind = spot_behind(args, kept);
-    const int next = t.keys.begin + BLOCK_N;
-    copy_values_from(args, ring.v[0], t, ends, p, next, behind, 0);
-    copy_keys_from(args, ring.k[1], t, ends, p, next + BLOCK_N, behind, 1);
     ptx_cp_async_commit_group();
+    hide_ends(t, p, pair, step, s);
+    take_ends<pair == 0>(ring, step, p.lane, scale, s, state);
+    ptx_cp_async_wait_group<0>();
+    __syncthreads(); /* the next keys are there, and values are done with */
+    const spot behind = spot_behind(args, kept);
+    if constexpr (pair + 1 < PAIRS) {
+        copy_values_of(args, t, ends, p, pair + 1, behind, ring);
+        ptx_cp_async_commit_group();
+        visit_pairs<pair + 1>(args, t, ends, scale, ring, kept, q, state);
+    } else {
+        copy_values_from(args, ring.v[0], t, ends, p, next, behind, 0);
+        copy_keys_from(args, ring.k[1], t, ends, p, next + BLOCK_N, behind, 1);
+        ptx_cp_async_commit_group();
+    }
 }
 
 #endif
