@@ -103,8 +103,8 @@ struct place {
 ATTUNE_INLINE place place_of(unsigned thread, int first_row)
 {
     place p;
-    p.split = SPLITS == 1 ? 0 : (int)(thread / split_threads);
-    p.thread = (int)(thread % split_threads);
+    p.split = SPLITS == 1 ? 0 : (int)thread / split_threads;
+    p.thread = FOLDS ? (int)(thread % split_threads) : (int)thread % split_threads; /* NOTE: elsewhere some spill */
     p.warp = p.thread / 32;
     p.lane = p.thread % 32;
     p.row = first_row + p.warp * WARP_STEP + p.lane / 4;
