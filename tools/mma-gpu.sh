@@ -15,9 +15,12 @@ left() { echo $((${LIMIT:-480} - SECONDS + began)); }
 # shellcheck disable=SC2054 # problems have commas
 features=(b4,h16,s4096,d128,bf16@causal@bias=1xh@bias=1xh:fp32@mask@causal,mask@bias=1xh,mask@alibi@sink@strict@causal,strict@softcap=30
           b4,h32,s4096,d64,bf16@causal@bias=1xh@mask@alibi@softcap=30
-          b1,h16,s16384,d128,bf16@causal@window=1024:0@window=1024:1024
-          b1,h32,s16384,d64,bf16@causal@window=1024:0@window=1024:1024
-          b16,h16,s4096,d128,bf16@varlen=1@causal@varlen=1,causal b16,h32,s2048,d64,bf16@varlen=1)
+          b1,h16,s16384,d128,bf16@causal@window=128:0@window=512:0@window=1024:0@window=4096:0@window=1024:1024
+          b1,h24,s16384,d128,bf16@window=1024:0 b4,h16,s16384,d128,bf16@window=1024:0
+          b1,h32,s16384,d64,bf16@causal@window=128:0@window=512:0@window=1024:0@window=4096:0@window=1024:1024
+          b4,h32,s16384,d64,bf16@window=1024:0
+          b16,h16,s4096,d128,bf16@varlen=1@causal@varlen=1,causal b16,h32,s2048,d64,bf16@varlen=1@causal@varlen=1,causal
+          b16,h32,s4096,d64,bf16@varlen=1@causal@varlen=1,causal)
 # shellcheck disable=SC2054 # problems have commas
 cases=(b1,h8,s512,d64,fp16 b2,h4,hkv2,s300,d128,bf16,causal b2,h4,s333,d64,fp16,bias=bxh,mask
        b2,h4,sq200,skv331,d128,bf16,bias=1xh:fp32 b1,h4,s257,d256,fp16,mask,causal
