@@ -2,7 +2,7 @@
 # mma on a machine with a GPU: mma-gpu.sh DIRECTORY OUT, where DIRECTORY holds attune and libattune.so.0.2 (build/gpu,
 # carried there), and OUT gets what bench/results keeps: mma.tsv, the grid beside PyTorch's flash back end,
 # mma_features.tsv, what each feature costs, and mma_decode.tsv, few queries against long keys; mma_others.tsv is for
-# reading. First each feature's cases: nothing is timed where one is wrong. About six minutes of an H200; LIMIT (480)
+# reading. First each feature's cases: nothing is timed where one is wrong. About three minutes of an H200; LIMIT (480)
 # seconds at most. Exit codes: 1 something is wrong, 4 time was short.
 set -u
 dir=$(cd "${1:?usage: mma-gpu.sh DIRECTORY OUT}" && pwd) out=${2:?usage: mma-gpu.sh DIRECTORY OUT} began=$SECONDS worst=0
@@ -13,7 +13,7 @@ mkdir -p "$out"
 left() { echo $((${LIMIT:-480} - SECONDS + began)); }
 
 # shellcheck disable=SC2054 # problems have commas
-features=(b4,h16,s4096,d128,bf16@causal@bias=1xh@bias=1xh:fp32@mask@causal,mask@bias=1xh,mask@alibi@sink@strict@causal,strict@softcap=30
+features=(b4,h16,s4096,d128,bf16@causal@bias=1xh@bias=1xh:fp32@mask@causal,mask@bias=1xh,mask@alibi@sink@strict@causal,strict@softcap=30@softcap=30,causal
           b4,h32,s4096,d64,bf16@causal@bias=1xh@mask@alibi@softcap=30
           b1,h16,s16384,d128,bf16@causal@window=128:0@window=512:0@window=1024:0@window=4096:0@window=1024:1024
           b1,h24,s16384,d128,bf16@window=1024:0 b4,h16,s16384,d128,bf16@window=1024:0

@@ -151,7 +151,7 @@ ATTUNE_INLINE unsigned window_heads_together(unsigned rows)
 }
 
 /* Under a causal mask tiles that see fewer keys come last, so that the last blocks are short ones. NOTE: with a window
- * these are the first of each sequence; head by head windows took 1.02 to 1.05 of the time. */
+ * these are the first of each sequence; head by head windows of 1,024 to 4,096 keys took 1.02 to 1.05 of the time. */
 ATTUNE_INLINE void find_tile_of_head(const attune_args &args, unsigned block, work &w)
 {
     const unsigned tiles = (unsigned)((args.seqlen_q + BLOCK_M - 1) / BLOCK_M), heads = (unsigned)args.heads_q;
