@@ -82,10 +82,11 @@ static int32_t best_split(const attune_problem *problem, const attune_target *ta
 }
 
 /* Which way to go through K and V. One row after the other is what memory gives the fastest; for 16-bit numbers that is
- * worth less than the operands that are loaded again and the values that are widened twice. */
-static bool best_order(const attune_problem *problem)
+ * worth less than the operands that are loaded again and the values that are widened twice, and with vectors of AVX2
+ * less than the products that then wait for each other. */
+static bool best_order(const attune_problem *problem, const attune_target *target)
 {
-    return attune_dtype_of(problem, ATTUNE_K) == ATTUNE_FP32;
+    return attune_dtype_of(problem, ATTUNE_K) == ATTUNE_FP32 && target->isa != ATTUNE_ISA_AVX2;
 }
 
 /* Every config, the best first, then those that differ in BLOCK_N, in AHEAD, in ORDER and at last in SPLIT. */
@@ -96,7 +97,7 @@ static bool heuristic(const attune_problem *problem, const attune_target *target
     for (int32_t i = 0; index >= 0 && i < BLOCKS * AHEADS * ORDERS * SPLITS; ++i) {
         int32_t n = (likely_block + i) % BLOCKS;
         int32_t a = (likely_ahead + i / BLOCKS) % AHEADS;
-        int32_t o = (best_order(problem) + i / BLOCKS / AHEADS) % ORDERS;
+        int32_t o = (best_order(problem, target) + i / BLOCKS / AHEADS) % ORDERS;
         int32_t s = (likely_split + i / BLOCKS / AHEADS / ORDERS) % SPLITS;
         attune_config one = {
             .value = {[SPLIT] = split[s], [BLOCK_N] = block_n[n], [AHEAD] = ahead[a], [ORDER] = order[o]}};

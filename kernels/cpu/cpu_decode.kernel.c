@@ -115,6 +115,9 @@ static void pack_query(const item *it)
             vf x = load_some(from + c * bytes_of(dtype), dtype, args->head_dim_qk - c);
             store(it->query + r * it->pitch_qk + c, x * args->scale);
         }
+        if (is_paired(args->tensor[ATTUNE_K].dtype)) {
+            part_pairs(it->query + r * it->pitch_qk, args->head_dim_qk);
+        }
     }
 }
 
@@ -391,6 +394,9 @@ static void attend_rows(item *it, int64_t start)
     pack_query(it);
     sweep_keys(it);
     for (int row = 0; row < it->rows; ++row) {
+        if (is_paired(it->args->tensor[ATTUNE_V].dtype)) {
+            join_pairs(it->out + row * it->pitch_v, it->args->head_dim_v);
+        }
         finish_row(it, row);
     }
 }

@@ -227,15 +227,26 @@ INLINE void transpose(vf x[VL])
 /* Lane i is the sum of x[i]'s lanes. */
 INLINE vf lane_sums(vf x[VL])
 {
+#if VL == 8
+    /* One instruction for a half's even lanes of two vectors, and one for the odd ones. */
+    UNROLL
+    for (int i = 0; i < 8; i += 2) {
+        x[i] = _mm256_shuffle_ps(x[i], x[i + 1], 0x88) + _mm256_shuffle_ps(x[i], x[i + 1], 0xdd);
+    }
+    UNROLL
+    for (int i = 0; i < 8; i += 4) {
+        x[i] = _mm256_shuffle_ps(x[i], x[i + 2], 0x88) + _mm256_shuffle_ps(x[i], x[i + 2], 0xdd);
+    }
+    return _mm256_permute2f128_ps(x[0], x[4], 0x20) + _mm256_permute2f128_ps(x[0], x[4], 0x31);
+#else
     FOLD(x, 1)
     FOLD(x, 2)
-#if VL >= 8
-    FOLD(x, 4)
-#endif
 #if VL >= 16
+    FOLD(x, 4)
     FOLD(x, 8)
 #endif
     return x[0];
+#endif
 }
 
 /* ---- Storage types ---------------------------------------------------------------------------------------------- */
