@@ -201,7 +201,7 @@ INLINE void score_group_of(int dtype, int rows, bool key_by_key, const char *con
             ask_for(&soon, keys * lines_of(depth, dtype));
         }
         for (; NARROW && (rows > 1 || is_paired(dtype)) && c + 2 * VL <= depth; c += 2 * VL) {
-            ask_for(&soon, asks_at_once(rows, dtype) ? 0 : lines_of(2 * keys * VL, dtype));
+            ask_for(&soon, lines_of(2 * keys * VL, dtype));
             if (is_paired(dtype)) {
                 add_pair(rows, key, query, pitch, c, sum);
             } else {
