@@ -29,8 +29,8 @@ typedef struct item {
     int64_t all_left, all_right; /* the keys that every row sees */
     int rows;
     int pitch_qk, pitch_v, across; /* floats from row to row of query, out and score */
-    float *query;                  /* [ROWS][pitch_qk], scaled, padded with zeros */
-    float *out;                    /* [ROWS][pitch_v] */
+    float *query;                  /* [ROWS][pitch_qk], scaled, padded with zeros; in pairs, where K is */
+    float *out;                    /* [ROWS][pitch_v]; likewise, where V is, until its rows are finished */
     float *score;                  /* [ROWS][across]: S, then P */
     float *sum;                    /* [ROWS][16]: lanes of the sums of e^(S - maximum) */
     float *top;                    /* [ROWS]: maximum of each row so far */

@@ -17,7 +17,7 @@
 #define VECTORS_1 8
 
 /* Vectors of eight lanes: half as many products for all else that a step takes, and registers for few operands. So
- * there steps go in twos, and what several products read is held in a register. */
+ * there several rows take two steps of head dims at once, and what several products read is held in a register. */
 enum { NARROW = VL == 8 };
 
 INLINE vf held(vf x)
@@ -106,8 +106,8 @@ INLINE int lines_of(int count, int dtype)
     return (int)((count * bytes_of(dtype) + 63) / 64);
 }
 
-/* Whether a group asks for all of its share before it computes. NOTE: with one row of fp32, on Zen 3, 1.2 times as fast
- * as a few lines between the arithmetic; of 16-bit numbers 0.9, with four rows 0.8 to 1. */
+/* Whether a group asks for all of its share before it computes. NOTE: on Zen 3 faster than a few lines between the
+ * arithmetic with one row of fp32; of 16-bit numbers, and with four rows, slower. */
 INLINE bool asks_at_once(int rows, int dtype)
 {
     return NARROW && rows == 1 && dtype == ATTUNE_FP32;
