@@ -238,13 +238,19 @@ ATTUNE_INLINE void visit_ahead(const attune_args &args, const tile &t, const pla
 {
     constexpr int step = SPLITS * BLOCK_N;
     place p = own;
+    if constexpr (ALL_FIND) { /* the shared tile is there, and so are the first keys */
+        ptx_cp_async_wait_group<1>();
+        __syncthreads();
+    }
     const loop_ends ends = loop_ends_of(t);
     int key = alike(t.keys.begin + p.split * BLOCK_N), stage = 0;
     if (key >= ends.end) {
         return;
     }
-    ptx_cp_async_wait_group<1>();
-    split_barrier<SPLITS, split_threads>(p.split);                           /* the first keys are there */
+    if constexpr (!ALL_FIND) {
+        ptx_cp_async_wait_group<1>();
+        split_barrier<SPLITS, split_threads>(p.split); /* the first keys are there */
+    }
     if (ATTUNE_HAS_VARLEN && !OWN_ENDS && p.row - p.lane / 4 >= t.end_row) { /* the warp has no rows */
         copy_rest(args, t, ends, p, ring, kept, key, stage);
         return;
@@ -291,11 +297,14 @@ ATTUNE_INLINE void begin_strips(strip_state (&state)[STRIPS])
     }
 }
 
-/* The queries are there when it returns. */
+/* The queries are there when it returns, or, if they stay where they are, with the first keys. */
 ATTUNE_INLINE void begin_queries(Shared &shared, const place &p, bool negative, queries &q)
 {
-    ptx_cp_async_wait_group<AHEAD ? 2 : STAGES == 1 ? 1 : STAGES - 1>();
-    __syncthreads();
+    constexpr bool with_keys = FOLDS && !Q_REGISTERS;
+    if (!with_keys || negative) {
+        ptx_cp_async_wait_group<AHEAD ? 2 : STAGES == 1 ? 1 : STAGES - 1>();
+        __syncthreads();
+    }
     if (negative) {
         negate_queries(shared);
         __syncthreads();
@@ -309,19 +318,27 @@ ATTUNE_INLINE void begin_queries(Shared &shared, const place &p, bool negative, 
     }
 }
 
-template <bool careful>
-ATTUNE_INLINE void visit_keys(const attune_args &args, const tile &t, const place &p, Shared &shared,
-                              strip_state (&state)[STRIPS])
+/* The keys that the warp's rows see. */
+ATTUNE_INLINE void find_view(const attune_args &args, const tile &t, const place &p, warp_view &view)
 {
-    const float factor = score_factor(args);
     const int first_row = p.row - p.lane / 4, last_row = min(first_row + (STRIPS - 1) * STRIP_STEP + 16, t.end_row) - 1;
-    warp_view view = {pair_scale(args), CURVED ? fabsf(score_inner(args)) : score_inner(args), {0, 0}, {0, 0}};
     if (last_row >= first_row) {
         view.any_sees = keys_seen_by_any(args, t.at, query_of(t, first_row), query_of(t, last_row));
         view.all_see = keys_seen_by_all(args, t.at, query_of(t, first_row), query_of(t, last_row));
         if constexpr (ATTUNE_HAS_DRAFT) { /* whose rows differ in the last keys */
             view.all_see.end = min(view.all_see.end, (int)max(t.at.length_kv - t.at.length_q, (attune_i64)0));
         }
+    }
+}
+
+template <bool careful>
+ATTUNE_INLINE void visit_keys(const attune_args &args, const tile &t, const place &p, Shared &shared,
+                              strip_state (&state)[STRIPS])
+{
+    const float factor = score_factor(args);
+    warp_view view = {pair_scale(args), CURVED ? fabsf(score_inner(args)) : score_inner(args), {0, 0}, {0, 0}};
+    if constexpr (!ALL_FIND || careful) { /* else the shared tile is not there yet, and no range is asked for */
+        find_view(args, t, p, view);
     }
     queries q;
     begin_queries(shared, p, (CURVED ? args.scale < 0 : !ADDS_PAIRS && !ATTUNE_HAS_SOFTCAP && factor < 0) && !careful,
@@ -437,10 +454,23 @@ ATTUNE_INLINE void find_ranges(const attune_args &args, tile &t)
     t.sees.end = ENDS_MOVE ? (int)clamp_i64(window_end(args, position), -1024, most) : 0;
     if constexpr (FINDS_BY_ROW) {
         t.keys = keys_of_head(args, t.at, t.w);
-        take_ranges<BLOCK_N>(t.keys, seen_by_any(t, 0, last), seen_by_all(t, 0, last));
+        take_ranges<FOLDS && PAIRS != 1 ? 16 : BLOCK_N>(t.keys, seen_by_any(t, 0, last), seen_by_all(t, 0, last));
     }
-    t.whole = key_range{t.keys.all_see.first, t.keys.all_see.end / BLOCK_N * BLOCK_N};
+    t.whole = key_range{t.keys.all_see.first,
+                        FOLDS ? t.keys.all_see.end - (BLOCK_N - 1) : t.keys.all_see.end / BLOCK_N * BLOCK_N};
     fold_ends(t);
+}
+
+/* Whether some key of the tile's may be one that no row of the head sees. */
+ATTUNE_INLINE bool may_hold_unseen(const tile &t)
+{
+    if constexpr (!KNOWS_UNSEEN) {
+        return true;
+    }
+    const key_range head = seen_by_any(t, -t.first_row, (int)t.at.length_q - 1 - t.first_row);
+    const int keys = t.keys.end - t.keys.begin + (FOLDS && t.folded > 0 ? PAIRS * BLOCK_N : 0);
+    const int end = t.keys.begin + (keys + BLOCK_N - 1) / BLOCK_N * BLOCK_N;
+    return t.keys.begin < head.first || min(end, t.keys.kv_end) > head.end;
 }
 
 /* The block's tile, and what it has of its keys. */
@@ -468,7 +498,7 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
     Shared &shared = *reinterpret_cast<Shared *>(memory);
     tile own;
     tile &kept = *reinterpret_cast<tile *>(memory + sizeof(Shared) + pair_bytes), &t = SHARES_TILE ? kept : own;
-    if (SHARES_TILE == 0 || threadIdx.x < 32) {
+    if (SHARES_TILE == 0 || ALL_FIND || threadIdx.x < 32) {
         own = tile_of_block(args);
     }
     if constexpr (KEEPS_TILE) {
@@ -476,35 +506,36 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, MIN_BLOCKS)
             kept = own;
         }
     }
-    if constexpr (SHARES_TILE) {
+    if constexpr (SHARES_TILE && !ALL_FIND) {
         __syncthreads();
     }
-    if (t.first_row >= t.end_row) {
+    const tile &now = ALL_FIND ? own : t;
+    if (now.first_row >= now.end_row) {
         return;
     }
-    place p = place_of(threadIdx.x, t.first_row);
+    place p = place_of(threadIdx.x, now.first_row);
     pad_columns<BLOCK_M>(shared.q, (int)threadIdx.x, ATTUNE_THREADS);
     pad_columns<STAGES * BLOCK_N>(shared.ring[p.split].k[0], p.thread, split_threads);
 #if PACK
-    copy_packed_queries(args, shared.q, t);
+    copy_packed_queries(args, shared.q, now);
 #else
     swizzled_copy<BLOCK_M, dim_qk, ATTUNE_THREADS, pitch_qk>(
-        shared.q, row_of<element>(args.tensor[ATTUNE_Q], t.at.batch, t.w.head, t.at.first_q),
-        args.tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_SEQ], t.first_row, t.end_row, (int)threadIdx.x);
+        shared.q, row_of<element>(args.tensor[ATTUNE_Q], now.at.batch, now.w.head, now.at.first_q),
+        args.tensor[ATTUNE_Q].stride[ATTUNE_STRIDE_SEQ], now.first_row, now.end_row, (int)threadIdx.x);
 #endif
-    copy_pairs_of(args, find_pairs(shared, p), t, p, t.keys.begin + p.split * BLOCK_N);
+    copy_pairs_of(args, find_pairs(shared, p), now, p, now.keys.begin + p.split * BLOCK_N);
     ptx_cp_async_commit_group();
     if constexpr (AHEAD) {
-        fill_ahead(args, shared.ring[p.split], t, p, kept_place(shared));
+        fill_ahead(args, shared.ring[p.split], now, p, kept_place(shared));
     } else {
-        fill_ring(args, shared.ring[p.split], t, p);
+        fill_ring(args, shared.ring[p.split], now, p);
     }
     strip_state state[STRIPS];
     begin_strips(state);
     visit_keys<false>(args, t, p, shared, state);
     ptx_cp_async_wait_group<0>(); /* a block must not end with copies in flight */
     if constexpr (CONTAINS) {
-        if (__syncthreads_or(is_tainted(state))) {
+        if (may_hold_unseen(t) && __syncthreads_or(is_tainted(state))) {
             unfold_ends(t);
             copy_pairs_of(args, find_pairs(shared, p), t, p, t.keys.begin + p.split * BLOCK_N);
             fill_ring(args, shared.ring[p.split], t, p);

@@ -48,9 +48,12 @@ enum {
  * on, the compiler spills. */
 enum {
     FOLDS = SPREADS && STRIPS == 2 && SPLITS == 1 && BEGINS_MOVE && ENDS_MOVE && !PAGED && !ATTUNE_HAS_SOFTCAP &&
-            !BY_PAIRS && !ATTUNE_HAS_VARLEN && BLOCK_M % BLOCK_N == 0 && ATTUNE_ARCH < 100,
+            !BY_PAIRS && !ATTUNE_HAS_VARLEN && (BLOCK_M == BLOCK_N || STRIP_STEP == BLOCK_N) && ATTUNE_ARCH < 100,
     PAIRS = BLOCK_M / BLOCK_N
 };
+
+/* Whether each warp finds the block's tile for itself, though it is shared: so that none waits for the first. */
+enum { ALL_FIND = FOLDS };
 
 /* The block's rows, and its way through the keys. */
 struct tile {

@@ -47,6 +47,9 @@ enum {
     CONTAINS = ATTUNE_HAS_STRICT ? ROWS_DIFFER : HIDES_ANYWHERE || HIDES_ENDS
 };
 
+/* Whether the block knows beforehand that all its keys are seen by some row, so that O need not be looked at. */
+enum { KNOWS_UNSEEN = CONTAINS && !ATTUNE_HAS_STRICT && !HIDES_ANYWHERE && SHARES_TILE && !CHUNK };
+
 /* Whether any of O is not finite. */
 ATTUNE_INLINE bool is_tainted(const strip_state (&state)[STRIPS])
 {

@@ -29,18 +29,23 @@ template <int n> ATTUNE_INLINE float row_extent(const float (&s)[scores], int r)
     return fmaxf(largest[0], largest[1]);
 }
 
-/* Whether some row's maximum has grown by so much that it moves. NOTE: lanes look at their own scores alone, since the
- * maximum mostly stays: what it costs to know it, shuffles that wait for each other and a factor, is spared. */
-template <int n>
-ATTUNE_INLINE bool any_moves(const float (&s)[STRIPS][n], float scale, const strip_state (&state)[STRIPS])
+/* `moves`: or whether the maximum of some row of a strip has grown by so much that it moves. NOTE: lanes look at their
+ * own scores alone, since the maximum mostly stays: what it costs to know it, shuffles that wait for each other and a
+ * factor, is spared. */
+template <int n> ATTUNE_INLINE void find_moves(const float (&s)[n], float scale, const strip_state &state, bool &moves)
+{
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        moves |= (row_maximum<n>(s, r) - state.rows.maximum[r]) * scale > (float)LAZY;
+    }
+}
+
+ATTUNE_INLINE bool any_moves(const float (&s)[STRIPS][scores], float scale, const strip_state (&state)[STRIPS])
 {
     bool moves = false;
 #pragma unroll
     for (int t = 0; t < STRIPS; ++t) {
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-            moves |= (row_maximum<n>(s[t], r) - state[t].rows.maximum[r]) * scale > (float)LAZY;
-        }
+        find_moves(s[t], scale, state[t], moves);
     }
     return __any_sync(0xffffffff, moves);
 }
@@ -60,15 +65,21 @@ ATTUNE_INLINE void move_rows(const float (&most)[2], float scale, strip_state &s
     rows_rescale<0>(state.o, factor);
 }
 
-/* The same of the rows' scores. */
-template <int n> ATTUNE_INLINE void move_maxima(const float (&s)[STRIPS][n], float scale, strip_state (&state)[STRIPS])
+/* The same of a strip's scores. */
+template <int n> ATTUNE_INLINE void move_maxima(const float (&s)[n], float scale, strip_state &state)
+{
+    softmax_step f;
+    rows_raise<LAZY, n>(state.rows, s, scale, f);
+    rows_finish(state.rows, f);
+    rows_rescale<0>(state.o, f.factor);
+}
+
+/* Maxima of a strip's first scores. */
+template <int n> ATTUNE_INLINE void begin_maxima(const float (&s)[n], strip_state &state)
 {
 #pragma unroll
-    for (int t = 0; t < STRIPS; ++t) {
-        softmax_step f;
-        rows_raise<LAZY, n>(state[t].rows, s[t], scale, f);
-        rows_finish(state[t].rows, f);
-        rows_rescale<0>(state[t].o, f.factor);
+    for (int r = 0; r < 2; ++r) {
+        state.rows.maximum[r] = group_max<4>(row_maximum<n>(s, r));
     }
 }
 
@@ -135,49 +146,35 @@ ATTUNE_INLINE void weigh_on_curve(float (&s)[STRIPS][scores], const warp_view &v
 
 /* ---- Weights ---- */
 
-/* Scores become weights, of all strips, maxima being what they are; their sums are `finish`'s to take. */
-template <int n>
-ATTUNE_INLINE void weigh_rows(float (&s)[STRIPS][n], float scale, const strip_state (&state)[STRIPS],
-                              softmax_step (&f)[STRIPS])
+/* What a strip's scores become weights by, maxima being what they are. */
+ATTUNE_INLINE void begin_weights(float scale, const strip_state &state, softmax_step &f)
 {
 #pragma unroll
-    for (int t = 0; t < STRIPS; ++t) {
-        const row_pair &rows = state[t].rows;
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-            f[t].subtract[r] = subtrahend(rows.maximum[r]) * scale;
-            f[t].sum[r][0] = rows.sum[r];
-            f[t].sum[r][1] = 0;
-        }
-    }
-#pragma unroll
-    for (int t = 0; t < STRIPS; ++t) {
-        rows_exponentiate<0, n>(s[t], scale, f[t]);
+    for (int r = 0; r < 2; ++r) {
+        f.subtract[r] = subtrahend(state.rows.maximum[r]) * scale;
+        f.sum[r][0] = state.rows.sum[r];
+        f.sum[r][1] = 0;
     }
 }
 
-template <int n>
-ATTUNE_INLINE void weigh(float (&s)[STRIPS][n], float scale, strip_state (&state)[STRIPS], softmax_step (&f)[STRIPS])
+/* Scores become weights; their sums are `finish`'s to take. */
+ATTUNE_INLINE void weigh(float (&s)[STRIPS][scores], float scale, strip_state (&state)[STRIPS],
+                         softmax_step (&f)[STRIPS])
 {
     if (any_moves(s, scale, state)) {
-        move_maxima(s, scale, state);
-    }
-    weigh_rows(s, scale, state, f);
-}
-
-/* The same of the rows' first scores. */
-template <int n>
-ATTUNE_INLINE void weigh_first(float (&s)[STRIPS][n], float scale, strip_state (&state)[STRIPS],
-                               softmax_step (&f)[STRIPS])
-{
 #pragma unroll
-    for (int t = 0; t < STRIPS; ++t) {
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-            state[t].rows.maximum[r] = group_max<4>(row_maximum<n>(s[t], r));
+        for (int t = 0; t < STRIPS; ++t) {
+            move_maxima(s[t], scale, state[t]);
         }
     }
-    weigh_rows(s, scale, state, f);
+#pragma unroll
+    for (int t = 0; t < STRIPS; ++t) {
+        begin_weights(scale, state[t], f[t]);
+    }
+#pragma unroll
+    for (int t = 0; t < STRIPS; ++t) {
+        rows_exponentiate<0, scores>(s[t], scale, f[t]);
+    }
 }
 
 ATTUNE_INLINE void finish(const softmax_step (&f)[STRIPS], strip_state (&state)[STRIPS])
@@ -188,17 +185,17 @@ ATTUNE_INLINE void finish(const softmax_step (&f)[STRIPS], strip_state (&state)[
     }
 }
 
-template <int n> ATTUNE_INLINE void pack(const float (&s)[STRIPS][n], unsigned (&w)[STRIPS][n / 8][4])
+ATTUNE_INLINE void pack(const float (&s)[STRIPS][scores], weights &w)
 {
 #pragma unroll
     for (int strip = 0; strip < STRIPS; ++strip) {
-        rows_pack<n>(s[strip], w[strip]);
+        rows_pack<scores>(s[strip], w[strip]);
     }
 }
 
 /* Whether no row of the warp sees any key of the tile: all scores are -inf. NOTE: maxima pass over NaN, which a row
  * that sees such a score must get; sums do not. */
-template <int n> ATTUNE_INLINE bool sees_nothing(const float (&s)[STRIPS][n])
+ATTUNE_INLINE bool sees_nothing(const float (&s)[STRIPS][scores])
 {
     float most = negative_infinity();
 #pragma unroll
