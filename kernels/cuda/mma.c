@@ -343,8 +343,9 @@ static void steps(const attune_problem *problem, const attune_target *target, co
     const attune_term chunks =
         attune_term_ceil_div(attune_term_size(ATTUNE_SIZE_SEQLEN_KV), attune_term_const(config->value[CHUNK]));
     attune_steps steps = at_follow_by_rows("fwd_mma", block_m(config), threads_of(config), smem_of(problem, config));
+    const bool by_length = shares_tile(problem, config) || problem->batch <= 32; /* see find_tile_of_block */
     (void)target;
-    if (problem->varlen && shares_tile(problem, config) && config->value[CHUNK] == 0) {
+    if (problem->varlen && by_length && config->value[CHUNK] == 0) {
         steps.step[0].as.kernel.grid[0] = varlen_tiles(config);
     }
     if (config->value[PACK]) {

@@ -228,6 +228,29 @@ ATTUNE_INLINE void copy_rest(const attune_args &args, const tile &t, const loop_
     }
 }
 
+/* Keys behind the last whole tile, `keys` of them, a few steps at a time: all of them are there, and so are values. */
+ATTUNE_INLINE void visit_tail(const Ring &ring, int stage, int keys, float scale, int lane, queries &q,
+                              strip_state (&state)[STRIPS])
+{
+    constexpr int rows = TAIL_STEPS * 16;
+#pragma unroll 1
+    for (int first = 0; first < keys; first += rows) {
+        float s[STRIPS][rows / 2];
+        softmax_step f[STRIPS];
+        weights_of<TAIL_STEPS> w;
+        multiply_keys(ring.k[stage] + first * pitch_qk, q, lane, s);
+        const int end[2] = {keys - first, keys - first};
+#pragma unroll
+        for (int strip = 0; strip < STRIPS; ++strip) {
+            rows_hide<false, rows / 2>(s[strip], end, end, lane);
+        }
+        weigh(s, scale, state, f);
+        pack(s, w);
+        add_values<false>(ring.v[stage] + first * pitch_v, w, lane, {}, state);
+        finish(f, state);
+    }
+}
+
 /* The same with keys a tile ahead of values: the next tile's products follow this one's values, and no barrier stands
  * between; the first wait for keys alone. NOTE: no step of a tile is left out for what a warp's rows do not see. Where
  * scores come of two ways the compiler keeps both in registers, and a branch between weights and values keeps it from
@@ -255,7 +278,7 @@ ATTUNE_INLINE void visit_ahead(const attune_args &args, const tile &t, const pla
         copy_rest(args, t, ends, p, ring, kept, key, stage);
         return;
     }
-    const int end = OWN_ENDS ? min(view.any_sees.end, ends.end) : ends.end;
+    const int end = OWN_ENDS ? min(view.any_sees.end, ends.end) : TAILS ? ends.end / BLOCK_N * BLOCK_N : ends.end;
     if constexpr (FOLDS) {
         if (t.folded > 0) {
             visit_pairs<0>(args, t, ends, view.scale, ring, kept, q, state);
@@ -273,7 +296,7 @@ ATTUNE_INLINE void visit_ahead(const attune_args &args, const tile &t, const pla
             copy_on(args, ring, stage, t, ends, p, key, kept);
             const key_range whole = ALIKE ? ends.whole : t.whole;
             const bool masked = OWN_ENDS ? needs_mask(view.all_see.first, view.all_see.end, key, BLOCK_N)
-                                         : key < whole.first || key >= whole.end;
+                                         : !TAILS && (key < whole.first || key >= whole.end);
             take_in<false>(args, t, p, view, key, masked, pairs, ring.v[stage], s, state);
             key += step;
             stage ^= 1;
@@ -284,6 +307,11 @@ ATTUNE_INLINE void visit_ahead(const attune_args &args, const tile &t, const pla
     }
     if constexpr (OWN_ENDS) {
         copy_rest(args, t, ends, p, ring, kept, key, stage);
+    }
+    if (TAILS && key < ends.end) {
+        ptx_cp_async_wait_group<0>();
+        split_barrier<SPLITS, split_threads>(p.split); /* values are there */
+        visit_tail(ring, stage, ends.end - key, view.scale, p.lane, q, state);
     }
 }
 

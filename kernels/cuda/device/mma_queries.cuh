@@ -19,32 +19,33 @@ ATTUNE_INLINE void load_queries(queries &q, int to, int step)
     }
 }
 
-/* Sixteen columns of them, times those of the tile's keys. `columns`: lane_columns of the tile. */
-ATTUNE_INLINE void multiply_step(unsigned columns, queries &q, int d, float (&s)[STRIPS][scores])
+/* Sixteen columns of them, times those of keys, sixteen for each eight of a strip's scores. `columns`: lane_columns of
+ * the keys. */
+template <int n> ATTUNE_INLINE void multiply_step(unsigned columns, queries &q, int d, float (&s)[STRIPS][n])
 {
     if constexpr (!Q_REGISTERS) {
         load_queries(q, 0, d);
     }
 #pragma unroll
-    for (int n = 0; n < steps_pv; ++n) {
+    for (int i = 0; i < n / 8; ++i) {
         unsigned b[4];
-        load_operand<pitch_qk>(b, columns, n, d);
+        load_operand<pitch_qk>(b, columns, i, d);
 #pragma unroll
         for (int t = 0; t < STRIPS; ++t) {
-            mma_16x16(&s[t][n * 8], q.a[Q_REGISTERS ? d : 0][t], b);
+            mma_16x16(&s[t][i * 8], q.a[Q_REGISTERS ? d : 0][t], b);
         }
     }
 }
 
-ATTUNE_INLINE void clear(float (&s)[STRIPS][scores])
+template <int n> ATTUNE_INLINE void clear(float (&s)[STRIPS][n])
 {
 #pragma unroll
-    for (int i = 0; i < STRIPS * scores; ++i) {
-        s[i / scores][i % scores] = 0;
+    for (int i = 0; i < STRIPS * n; ++i) {
+        s[i / n][i % n] = 0;
     }
 }
 
-ATTUNE_INLINE void multiply_keys(const element *k, queries &q, int lane, float (&s)[STRIPS][scores])
+template <int n> ATTUNE_INLINE void multiply_keys(const element *k, queries &q, int lane, float (&s)[STRIPS][n])
 {
     const unsigned columns = lane_columns<pitch_qk>(k, 0, lane);
     clear(s);

@@ -8,8 +8,9 @@
 
 /* ---- P V -------------------------------------------------------------------------------------------------------- */
 
-/* Weights of the tile as operands. */
-typedef unsigned weights[STRIPS][steps_pv][4];
+/* Weights of a tile, or of some steps of it, as operands. */
+template <int steps> using weights_of = unsigned[STRIPS][steps][4];
+typedef weights_of<steps_pv> weights;
 
 /* Steps of sixteen keys of a tile: first ... end - 1. */
 struct steps_seen {
@@ -17,13 +18,13 @@ struct steps_seen {
 };
 
 /* Of all keys, or, if it `trims`, of the steps seen: others have no weight. */
-template <bool trims>
-ATTUNE_INLINE void add_values(const element *v, const weights &w, int lane, steps_seen seen,
+template <bool trims, int steps>
+ATTUNE_INLINE void add_values(const element *v, const unsigned (&w)[STRIPS][steps][4], int lane, steps_seen seen,
                               strip_state (&state)[STRIPS])
 {
     unsigned rows = lane_rows<pitch_v>(v, 0, lane);
 #pragma unroll
-    for (int n = 0; n < steps_pv; ++n) {
+    for (int n = 0; n < steps; ++n) {
         if (!trims || (n >= seen.first && n < seen.end)) {
 #pragma unroll
             for (int c = 0; c < columns_o; ++c) {

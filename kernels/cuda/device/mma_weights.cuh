@@ -40,7 +40,8 @@ template <int n> ATTUNE_INLINE void find_moves(const float (&s)[n], float scale,
     }
 }
 
-ATTUNE_INLINE bool any_moves(const float (&s)[STRIPS][scores], float scale, const strip_state (&state)[STRIPS])
+template <int n>
+ATTUNE_INLINE bool any_moves(const float (&s)[STRIPS][n], float scale, const strip_state (&state)[STRIPS])
 {
     bool moves = false;
 #pragma unroll
@@ -158,8 +159,8 @@ ATTUNE_INLINE void begin_weights(float scale, const strip_state &state, softmax_
 }
 
 /* Scores become weights; their sums are `finish`'s to take. */
-ATTUNE_INLINE void weigh(float (&s)[STRIPS][scores], float scale, strip_state (&state)[STRIPS],
-                         softmax_step (&f)[STRIPS])
+template <int n>
+ATTUNE_INLINE void weigh(float (&s)[STRIPS][n], float scale, strip_state (&state)[STRIPS], softmax_step (&f)[STRIPS])
 {
     if (any_moves(s, scale, state)) {
 #pragma unroll
@@ -173,7 +174,7 @@ ATTUNE_INLINE void weigh(float (&s)[STRIPS][scores], float scale, strip_state (&
     }
 #pragma unroll
     for (int t = 0; t < STRIPS; ++t) {
-        rows_exponentiate<0, scores>(s[t], scale, f[t]);
+        rows_exponentiate<0, n>(s[t], scale, f[t]);
     }
 }
 
@@ -185,11 +186,11 @@ ATTUNE_INLINE void finish(const softmax_step (&f)[STRIPS], strip_state (&state)[
     }
 }
 
-ATTUNE_INLINE void pack(const float (&s)[STRIPS][scores], weights &w)
+template <int n> ATTUNE_INLINE void pack(const float (&s)[STRIPS][n], unsigned (&w)[STRIPS][n / 8][4])
 {
 #pragma unroll
     for (int strip = 0; strip < STRIPS; ++strip) {
-        rows_pack<scores>(s[strip], w[strip]);
+        rows_pack<n>(s[strip], w[strip]);
     }
 }
 
