@@ -58,7 +58,7 @@ static const struct {
           {"mma:WARPS=2,STRIPS=2,BLOCK_N=32,AHEAD=1", "b2,h2,s300,d72,dv40,bf16,causal,softcap=20,alibi,strict"},
           {"mma:WARPS=4,STRIPS=2,BLOCK_N=64,AHEAD=1", "b1,h2,hkv1,s420,d128,bf16,window=191:0"},
           {"mma:WARPS=4,STRIPS=2,BLOCK_N=128,AHEAD=1", "b1,h2,s390,d64,fp16,window=255:0"},
-          {"mma:WARPS=2,STRIPS=2,BLOCK_N=128,AHEAD=1", "b1,h2,hkv1,sq70,skv300,d40,fp16,sink"},
+          {"mma:WARPS=2,STRIPS=2,BLOCK_N=128,AHEAD=1", "b2,h2,hkv1,sq70,skv300,d40,fp16,varlen=1,sink"},
           {"mma:WARPS=4,STRIPS=2,BLOCK_N=128,AHEAD=1", "b5,h2,s300,d64,bf16,varlen=1"},
           {"mma:WARPS=1,STRIPS=1,BLOCK_N=32", "b3,h12,s70,d16,bf16,window=40:0"},
           {"mma:WARPS=2,STRIPS=2,BLOCK_N=32,AHEAD=0", "b1,h2,s150,d64,bf16,causal,bias=1xh:fp32,mask"},

@@ -52,11 +52,12 @@ enum {
     PAIRS = BLOCK_M / BLOCK_N
 };
 
-/* With AHEAD, where all rows see all keys: those behind the last whole tile are visited behind the loop, TAIL_STEPS x
- * 16 at a time, so that few products are made of keys that are not there. NOTE: with tiles of 64 keys 0.985 of the
- * rate. */
+/* With AHEAD, where all rows see all keys of packed sequences: those behind the last whole tile are visited behind the
+ * loop, TAIL_STEPS x 16 at a time, so that few products are made of keys that are not there. NOTE: with tiles of 64
+ * keys 0.985 of the rate. */
 enum {
-    TAILS = AHEAD && SPLITS == 1 && BLOCK_N > 64 && !BEGINS_MOVE && !ENDS_MOVE && !BY_PAIRS && !ATTUNE_HAS_SOFTCAP,
+    TAILS = AHEAD && ATTUNE_HAS_VARLEN && SPLITS == 1 && BLOCK_N > 64 && !BEGINS_MOVE && !ENDS_MOVE && !BY_PAIRS &&
+            !ATTUNE_HAS_SOFTCAP,
     TAIL_STEPS = 2
 };
 
