@@ -308,10 +308,12 @@ ATTUNE_INLINE void visit_ahead(const attune_args &args, const tile &t, const pla
     if constexpr (OWN_ENDS) {
         copy_rest(args, t, ends, p, ring, kept, key, stage);
     }
-    if (TAILS && key < ends.end) {
-        ptx_cp_async_wait_group<0>();
-        split_barrier<SPLITS, split_threads>(p.split); /* values are there */
-        visit_tail(ring, stage, ends.end - key, view.scale, p.lane, q, state);
+    if constexpr (TAILS) {
+        if (key < ends.end) {
+            ptx_cp_async_wait_group<0>();
+            split_barrier<SPLITS, split_threads>(p.split); /* values are there */
+            visit_tail(ring, stage, ends.end - key, view.scale, p.lane, q, state);
+        }
     }
 }
 
@@ -325,7 +327,7 @@ ATTUNE_INLINE void begin_strips(strip_state (&state)[STRIPS])
     }
 }
 
-/* The queries are there when it returns, or, if they stay where they are, with the first keys. */
+/* The queries are there when it returns, or, with FOLDS, if they stay where they are, with the first keys. */
 ATTUNE_INLINE void begin_queries(Shared &shared, const place &p, bool negative, queries &q)
 {
     constexpr bool with_keys = FOLDS && !Q_REGISTERS;
@@ -456,8 +458,8 @@ ATTUNE_INLINE bool join(const attune_args &args, Shared &shared, const place &p,
     return true;
 }
 
-/* Whether a tile's keys are found by what its first row sees, in 32-bit numbers: where a block waits for the warp that
- * finds them. NOTE: not with OWN_ENDS, to be as fast as before. */
+/* Whether a tile's keys are found by what its first row sees, in 32-bit numbers: where no copy begins before they are
+ * found. NOTE: not with OWN_ENDS, to be as fast as before. */
 enum { FINDS_BY_ROW = SHARES_TILE && !CHUNK && !OWN_ENDS };
 
 /* What rows `first` ... `last` of the tile see, the tile's first row being row 0. */

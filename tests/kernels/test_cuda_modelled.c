@@ -48,18 +48,19 @@ static const struct {
           {"mma", "b5,h4,hkv2,s200,d64,fp16,varlen=2,causal"},
           {"mma", "b34,h1,s40,d32,bf16,varlen=5,causal"},
           {"mma", "b1,h2,sq70,skv150,d64,fp16,scale=-0.2,softcap=2"},
-          {"mma:WARPS=4,STRIPS=2,BLOCK_N=64,AHEAD=1", "b1,h2,s500,d64,bf16,window=130:0"},
-          {"mma:WARPS=2,STRIPS=2,BLOCK_N=128,AHEAD=1", "b1,h2,sq200,skv300,d64,fp16,window=90:40,sink"},
-          {"mma:WARPS=4,STRIPS=2,BLOCK_N=128,AHEAD=1", "b1,h2,hkv1,s520,d40,fp16,window=250:3,sink"},
-          {"mma:WARPS=4,STRIPS=2,BLOCK_N=128,AHEAD=1", "b2,h2,sq255,skv131,d64,bf16,window=64:52,seqused,strict"},
-          {"mma:WARPS=4,STRIPS=2,BLOCK_N=128,AHEAD=1", "b1,h2,s220,d64,bf16,window=128:4"},
+          {"mma:WARPS=4,STRIPS=2,BLOCK_N=64,AHEAD=1,CHUNK=0", "b1,h2,s500,d64,bf16,window=130:0"},
+          {"mma:WARPS=2,STRIPS=2,BLOCK_N=128,AHEAD=1,CHUNK=0", "b1,h2,sq200,skv300,d64,fp16,window=90:40,sink"},
+          {"mma:WARPS=4,STRIPS=2,BLOCK_N=128,AHEAD=1,CHUNK=0", "b1,h2,hkv1,s520,d40,fp16,window=250:3,sink"},
+          {"mma:WARPS=4,STRIPS=2,BLOCK_N=128,AHEAD=1,CHUNK=0",
+           "b2,h2,sq255,skv131,d64,bf16,window=64:52,seqused,strict"},
+          {"mma:WARPS=4,STRIPS=2,BLOCK_N=128,AHEAD=1,CHUNK=0", "b1,h2,s220,d64,bf16,window=128:4"},
           {"mma:WARPS=4,STRIPS=2,BLOCK_N=64,AHEAD=0", "b3,h2,hkv1,s300,d64,fp16,varlen=1,causal"},
-          {"mma:WARPS=2,STRIPS=2,BLOCK_N=64,AHEAD=1", "b5,h2,s300,d128,bf16,varlen=1"},
+          {"mma:WARPS=2,STRIPS=2,BLOCK_N=64,AHEAD=1,CHUNK=0", "b5,h2,s300,d128,bf16,varlen=1"},
           {"mma:WARPS=2,STRIPS=2,BLOCK_N=32,AHEAD=1", "b2,h2,s300,d72,dv40,bf16,causal,softcap=20,alibi,strict"},
-          {"mma:WARPS=4,STRIPS=2,BLOCK_N=64,AHEAD=1", "b1,h2,hkv1,s420,d128,bf16,window=191:0"},
-          {"mma:WARPS=4,STRIPS=2,BLOCK_N=128,AHEAD=1", "b1,h2,s390,d64,fp16,window=255:0"},
-          {"mma:WARPS=2,STRIPS=2,BLOCK_N=128,AHEAD=1", "b2,h2,hkv1,sq70,skv300,d40,fp16,varlen=1,sink"},
-          {"mma:WARPS=4,STRIPS=2,BLOCK_N=128,AHEAD=1", "b5,h2,s300,d64,bf16,varlen=1"},
+          {"mma:WARPS=4,STRIPS=2,BLOCK_N=64,AHEAD=1,CHUNK=0", "b1,h2,hkv1,s420,d128,bf16,window=191:0"},
+          {"mma:WARPS=4,STRIPS=2,BLOCK_N=128,AHEAD=1,CHUNK=0", "b1,h2,s390,d64,fp16,window=255:0"},
+          {"mma:WARPS=2,STRIPS=2,BLOCK_N=128,AHEAD=1,CHUNK=0", "b2,h2,hkv1,sq70,skv300,d40,fp16,varlen=1,sink"},
+          {"mma:WARPS=4,STRIPS=2,BLOCK_N=128,AHEAD=1,CHUNK=0", "b5,h2,s300,d64,bf16,varlen=1"},
           {"mma:WARPS=1,STRIPS=1,BLOCK_N=32", "b3,h12,s70,d16,bf16,window=40:0"},
           {"mma:WARPS=2,STRIPS=2,BLOCK_N=32,AHEAD=0", "b1,h2,s150,d64,bf16,causal,bias=1xh:fp32,mask"},
           {"mma:WARPS=2,STRIPS=1,BLOCK_N=32", "b300,h2,s40,d16,fp16,varlen=5"},
@@ -289,6 +290,8 @@ static void hidden_keys_leave_no_trace(void **state)
     (void)state;
     skip_without_compiler();
     expect_sane("mma", "b2,h2,sq40,skv100,d64,dv40,bf16,window=30:5,seqused,mask");
+    expect_sane("mma", "b1,h2,sq140,skv100,d64,bf16,window=30:5,seqused");
+    expect_sane("mma:WARPS=4,STRIPS=2,BLOCK_N=128,AHEAD=1,CHUNK=0", "b1,h1,sq1200,skv20,d16,bf16,window=8:0,offset=12");
     expect_sane("decode", "b2,h2,hkv1,sq3,skv300,d64,fp16,causal,window=100:0,seqused,page=16,vtable");
     expect_sane("decode", "b2,h4,hkv2,sq1,skv200,d64,bf16,seqused,page=16");
     model.target.arch_features = 1;

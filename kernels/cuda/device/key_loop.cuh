@@ -10,7 +10,7 @@
 struct key_loop {
     const element *k, *v;
     attune_i64 stride_k, stride_v;
-    int begin, end; /* keys; begin is a multiple of the tile */
+    int begin, end; /* keys; begin is a multiple of the tile, or of less (take_ranges) */
     int first;      /* that any row sees */
     int kv_end;
     key_range all_see; /* keys between need no mask */

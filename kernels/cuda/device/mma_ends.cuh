@@ -11,7 +11,7 @@
 #include "device/mma_weights.cuh"
 
 /* Steps of a strip in a pair. Where it sees both tiles it is one more than a tile has; with a pair for each strip it
- * sees of the others one tile, and that whole. */
+ * sees of another pair one tile at most. */
 template <int pair, int strip> constexpr int end_steps = steps_pv + (PAIRS == 1 || pair == strip ? 1 : 0);
 
 /* Decides whether the tile's ends are visited at once; then its keys end where the last tiles begin. */
@@ -71,7 +71,7 @@ template <int n> using end_scores = float[n * 8];
 
 /* Columns d x 16 ... of the strip's queries, times those of its steps, the first of which is at `columns`. */
 template <int n>
-ATTUNE_INLINE void multiply_steps(unsigned columns, const queries &q, int d, int strip, end_scores<n> &s)
+ATTUNE_INLINE void multiply_strip(unsigned columns, const queries &q, int d, int strip, end_scores<n> &s)
 {
 #pragma unroll
     for (int i = 0; i < n; ++i) {
@@ -81,28 +81,20 @@ ATTUNE_INLINE void multiply_steps(unsigned columns, const queries &q, int d, int
     }
 }
 
-ATTUNE_INLINE void clear_sums(float *s, int n)
-{
-#pragma unroll
-    for (int i = 0; i < n; ++i) {
-        s[i] = 0;
-    }
-}
-
 template <int n0, int n1>
 ATTUNE_INLINE void multiply_ends(const Ring &ring, const strip_steps &step, queries &q, int lane, end_scores<n0> &s0,
                                  end_scores<n1> &s1)
 {
     const unsigned first = lane_columns<pitch_qk>(ring.k[0], 0, lane);
-    clear_sums(s0, n0 * 8);
-    clear_sums(s1, n1 * 8);
+    clear(s0, n0 * 8);
+    clear(s1, n1 * 8);
 #pragma unroll
     for (int d = 0; d < steps_qk; ++d) {
         if constexpr (!Q_REGISTERS) {
             load_queries(q, 0, d);
         }
-        multiply_steps<n0>(first + (unsigned)(step[0] * 16 * pitch_qk * 2), q, d, 0, s0);
-        multiply_steps<n1>(first + (unsigned)(step[1] * 16 * pitch_qk * 2), q, d, 1, s1);
+        multiply_strip<n0>(first + (unsigned)(step[0] * 16 * pitch_qk * 2), q, d, 0, s0);
+        multiply_strip<n1>(first + (unsigned)(step[1] * 16 * pitch_qk * 2), q, d, 1, s1);
     }
 }
 

@@ -37,18 +37,18 @@ template <int n> ATTUNE_INLINE void multiply_step(unsigned columns, queries &q, 
     }
 }
 
-template <int n> ATTUNE_INLINE void clear(float (&s)[STRIPS][n])
+ATTUNE_INLINE void clear(float *s, int n)
 {
 #pragma unroll
-    for (int i = 0; i < STRIPS * n; ++i) {
-        s[i / n][i % n] = 0;
+    for (int i = 0; i < n; ++i) {
+        s[i] = 0;
     }
 }
 
 template <int n> ATTUNE_INLINE void multiply_keys(const element *k, queries &q, int lane, float (&s)[STRIPS][n])
 {
     const unsigned columns = lane_columns<pitch_qk>(k, 0, lane);
-    clear(s);
+    clear(s[0], STRIPS * n);
 #pragma unroll
     for (int d = 0; d < steps_qk; ++d) {
         multiply_step(columns, q, d, s);

@@ -172,7 +172,8 @@ ATTUNE_INLINE void find_tile_of_head(const attune_args &args, unsigned block, wo
 }
 
 /* The same where a block has rows of one head. A whole warp calls it. NOTE: where all warps look for themselves and
- * sequences are many and short, to look takes longer than what is left out. */
+ * sequences are many and short, to look takes longer than what is left out; the grid is made by the same 32 (steps, in
+ * mma.c). */
 ATTUNE_INLINE bool find_tile_of_block(const attune_args &args, unsigned block, tile &t)
 {
     if constexpr (CHUNK) {

@@ -48,8 +48,11 @@ enum {
     CONTAINS = ATTUNE_HAS_STRICT ? ROWS_DIFFER : HIDES_ANYWHERE || HIDES_ENDS
 };
 
-/* Whether the block knows beforehand that all its keys are seen by some row, so that O need not be looked at. */
-enum { KNOWS_UNSEEN = CONTAINS && !ATTUNE_HAS_STRICT && !HIDES_ANYWHERE && SHARES_TILE && !CHUNK };
+/* Whether the block can tell beforehand that all its keys are seen by some row, so that O need not be looked at. NOTE:
+ * not by an offset that the call gives: what a tile far behind the keys says of its first row is clamped. */
+enum {
+    KNOWS_UNSEEN = CONTAINS && !ATTUNE_HAS_STRICT && !HIDES_ANYWHERE && SHARES_TILE && !CHUNK && ATTUNE_OFFSET_KIND != 2
+};
 
 /* Whether any of O is not finite. */
 ATTUNE_INLINE bool is_tainted(const strip_state (&state)[STRIPS])
