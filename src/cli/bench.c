@@ -451,13 +451,13 @@ const at_verb at_verb_bench = {
         "Columns: median_us is the median of a call, lo_us and hi_us its 95 % bootstrap interval; gflops counts\n"
         "the multiply-adds that causal masks and windows leave; ratio is the first row's median / this one's, so\n"
         "that more than 1 is faster than the first; peak_share is the share of what this machine could do at most:\n"
-        "a CPU by its measured FMA rate (bf16: that of dot products, where the tier has them) or its measured copy\n"
+        "a CPU by its measured FMA rate (bf16: that of dot products, where the tier has them) or its measured read\n"
         "bandwidth, a GPU by the published rate of its tensor cores at the highest clock (fp32: that of TF32) or of\n"
         "its memory, whichever bounds the problem (tensors that fit into a cache can beat the memory's bandwidth).\n",
     .examples = "  attune bench b1,h8,s1024,d64,fp32\n"
-                "  attune bench --arms auto,openblas b1,h8,s512,d64,fp32 b1,h8,s4096,d128,fp32,causal\n"
+                "  attune bench --target cpu --arms auto,openblas b1,h8,s512,d64,fp32 b1,h8,s4096,d128,fp32,causal\n"
                 "  attune bench --arms auto,auto --seconds 10 b1,h8,s512,d64,fp16     (a control: the ratio is 1)\n"
-                "  attune bench --cold --format tsv b1,h32,hkv8,sq1,skv8192,d128,bf16 > decode.tsv\n",
+                "  attune bench --target cpu --cold --format tsv b1,h32,hkv8,sq1,skv8192,d128,bf16 > decode.tsv\n",
     .options = options,
     .common = AT_COMMON_TARGET | AT_COMMON_FORMAT,
     .run = run,

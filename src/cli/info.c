@@ -1,4 +1,5 @@
 /* attune info: the machine, the kernels, and which of them would run a problem. */
+#include <ctype.h>
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
@@ -303,8 +304,9 @@ static attune_status read_operand(at_info *all, const char *text)
 {
     char name[AT_KERNEL_TEXT_MAX];
     const char *params;
-    bool kernel = at_kernel_text_split(text, name, sizeof name, &params) == ATTUNE_OK &&
-                  (at_stranger_is_meant(text) || at_catalogue_find(name) != NULL);
+    const bool named = at_kernel_text_split(text, name, sizeof name, &params) == ATTUNE_OK;
+    const bool of_problem = named && islower((unsigned char)*params); /* append:b1,... and not append:TOKENS=4 */
+    const bool kernel = named && (at_stranger_is_meant(text) || (at_catalogue_find(name) != NULL && !of_problem));
     if (kernel) {
         AT_FAIL_IF(all->kernel_text != NULL, ATTUNE_INVALID_ARGUMENT, "%s and %s: one kernel at a time",
                    all->kernel_text, text);

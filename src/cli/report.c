@@ -125,7 +125,7 @@ const at_verb at_verb_report = {
             "which parameters matter, the fastest, and what was refused and why.\n",
     .examples = "  attune report\n"
                 "  attune report --format tsv evidence/NVIDIA_H200 > h200.tsv\n"
-                "  attune report --all evidence/NVIDIA_H200/tiled.json\n"
+                "  attune report --all evidence/NVIDIA_H200/tiled.json.gz\n"
                 "  attune report evidence/NVIDIA_H200 --format html > h200.html\n"
                 "  attune report search.jsonl --format html > search.html\n",
     .options = options,

@@ -70,7 +70,7 @@ const at_verb at_verb_verify = {
             "stale. Older ones that have become stale are history. It is 3 where there is nothing to verify.\n",
     .examples = "  attune verify\n"
                 "  attune verify --allow-stale evidence/NVIDIA_H200\n"
-                "  attune verify --format tsv evidence/NVIDIA_H200/tiled.json\n",
+                "  attune verify --format tsv evidence/NVIDIA_H200/tiled.json.gz\n",
     .options = options,
     .common = AT_COMMON_FORMAT,
     .run = run,

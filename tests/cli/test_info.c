@@ -54,6 +54,20 @@ static void a_problem_is_explained(void **state)
     outcome_free(&result);
 }
 
+/* Operations have the names of the kernels that do them. */
+static void an_operations_problem_is_explained(void **state)
+{
+    (void)state;
+    outcome result =
+        COMMAND("info", "--target", "cpu", "--format", "tsv", "append:b2,h4,sq2,skv100,d64,bf16,page=16,slots");
+    assert_int_equal(result.code, AT_EXIT_OK);
+    shows(&result, "problem\t\tplan\tcpu_append\n");
+    outcome_free(&result);
+    outcome_expect(COMMAND("info", "--target", "cpu", "append:b2,h4,sq2,skv100,d64,bf16"), AT_EXIT_USAGE,
+                   "append needs one of them");
+    outcome_expect(COMMAND("info", "--target", "cpu", "append:TOKEN=4"), AT_EXIT_USAGE, "TOKEN");
+}
+
 static void a_kernels_configs_are_listed_with_what_they_need(void **state)
 {
     (void)state;
@@ -195,6 +209,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_machine_and_every_kernel_are_shown),
         cmocka_unit_test(a_problem_is_explained),
+        cmocka_unit_test(an_operations_problem_is_explained),
         cmocka_unit_test(a_kernels_configs_are_listed_with_what_they_need),
         cmocka_unit_test(likely_configs_are_listed),
         cmocka_unit_test(of_very_many_configs_each_value_is_listed),
