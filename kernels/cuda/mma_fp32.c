@@ -13,7 +13,7 @@ static const attune_param params[PARAMS] = {
     [MIN_BLOCKS] = {"MIN_BLOCKS", min_blocks_values, 2, 0},
 };
 
-enum { PARTS = 3, DIM_MAX = 128, CONTROL_BYTES = 128, EDGES_BYTES = 16, RESERVED = 1024 };
+enum { DIM_MAX = 128, CONTROL_BYTES = 128, EDGES_BYTES = 16, RESERVED = 1024 };
 
 static int32_t threads_of(const attune_config *config)
 {
@@ -30,12 +30,18 @@ static int32_t pitch_of(int32_t dim)
     return (dim + 63) / 64 * 64;
 }
 
+/* Of bf16, for a number. */
+static int32_t parts_of(const attune_problem *problem)
+{
+    return problem->tf32 ? 2 : 3;
+}
+
 /* What the source takes: queries, and a tile of keys and one of values, in parts. */
 static int32_t smem_of(const attune_problem *problem, const attune_config *config)
 {
     const int32_t qk = pitch_of(problem->head_dim_qk), v = pitch_of(problem->head_dim_v);
-    return PARTS * 2 * (block_m(config) * qk + config->value[BLOCK_N] * (qk + v)) + threads_of(config) * EDGES_BYTES +
-           CONTROL_BYTES;
+    return parts_of(problem) * 2 * (block_m(config) * qk + config->value[BLOCK_N] * (qk + v)) +
+           threads_of(config) * EDGES_BYTES + CONTROL_BYTES;
 }
 
 /* NOTE: predicted. On the others tensor cores add in fp32 at half their rate, or CUDA cores are twice as many: six
@@ -63,7 +69,7 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
 {
     const int32_t dim = problem->head_dim_qk > problem->head_dim_v ? problem->head_dim_qk : problem->head_dim_v;
     const int32_t columns = (dim + 15) / 16 * 16, travels = config->value[BLOCK_N] * columns / threads_of(config);
-    const int32_t held = columns / 2 + config->value[BLOCK_N] + travels * 3 / 2 + 112;
+    const int32_t held = columns / 2 + config->value[BLOCK_N] + travels * 3 / 2 + (problem->tf32 ? 68 : 112);
     const int32_t most = 65536 / (threads_of(config) * config->value[MIN_BLOCKS]), given = most < 255 ? most : 255;
     (void)target;
     return held <= given || attune_refuse(reason,
@@ -90,7 +96,8 @@ static bool fits(const attune_problem *problem, const attune_target *target, con
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
 {
     const int64_t tiles = (problem->seqlen_q + 127) / 128 * problem->batch * problem->heads_q;
-    static const attune_config many[] = {{{8, 64, 1}}, {{8, 32, 1}}, {{4, 32, 2}}, {{4, 32, 1}}};
+    static const attune_config many[] = {{{8, 64, 1}}, {{8, 32, 1}}, {{4, 32, 2}},
+                                         {{8, 32, 2}}, {{4, 64, 2}}, {{4, 32, 1}}};
     static const attune_config few[] = {{{4, 32, 1}}, {{8, 32, 1}}};
     return tiles >= target->sm_count ? at_fitting(many, AT_COUNT(many), fits, problem, target, index, config)
                                      : at_fitting(few, AT_COUNT(few), fits, problem, target, index, config);

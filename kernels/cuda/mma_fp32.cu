@@ -1,4 +1,5 @@
-/* mma_fp32: attention of fp32 on tensor cores from sm_80 on, six products of bf16 for one of fp32 (bf16_parts.cuh).
+/* mma_fp32: attention of fp32 on tensor cores from sm_80 on, six products of bf16 for one of fp32, or three where TF32
+ * would do (bf16_parts.cuh).
  *
  * A block is WARPS x 16 query rows of one head, a strip a warp. All threads read a tile of BLOCK_N keys, or values, as
  * fp32 while the products of the tile before run, split it into parts and write these to swizzled tiles, which the
@@ -118,8 +119,8 @@ ATTUNE_INLINE warp_rows rows_of_warp(const attune_args &args, const tile &t, Sha
 }
 
 /* Part of_a of A times part of_b of all operands of B. */
-template <int of_a, int of_b, int count>
-ATTUNE_INLINE void multiply_parts(const unsigned (&a)[PARTS][4], const unsigned (&b)[PARTS][count][4],
+template <int of_a, int of_b, int parts, int count>
+ATTUNE_INLINE void multiply_parts(const unsigned (&a)[parts][4], const unsigned (&b)[parts][count][4],
                                   float (&sums)[count * 8])
 {
 #pragma unroll
@@ -128,10 +129,19 @@ ATTUNE_INLINE void multiply_parts(const unsigned (&a)[PARTS][4], const unsigned 
     }
 }
 
-/* The six products, small ones first. */
+/* The products, small ones first. Of two parts all have the same sums, which are cut off far below what they lack. */
 template <int count>
-ATTUNE_INLINE void multiply_all(const unsigned (&a)[PARTS][4], const unsigned (&b)[PARTS][count][4],
-                                float (&large)[count * 8], float (&small)[count * 8])
+ATTUNE_INLINE void multiply_all(const unsigned (&a)[2][4], const unsigned (&b)[2][count][4], float (&large)[count * 8],
+                                float (&)[count * 8])
+{
+    multiply_parts<0, 1>(a, b, large);
+    multiply_parts<1, 0>(a, b, large);
+    multiply_parts<0, 0>(a, b, large);
+}
+
+template <int count>
+ATTUNE_INLINE void multiply_all(const unsigned (&a)[3][4], const unsigned (&b)[3][count][4], float (&large)[count * 8],
+                                float (&small)[count * 8])
 {
     multiply_parts<0, 2>(a, b, small);
     multiply_parts<2, 0>(a, b, small);
@@ -165,9 +175,11 @@ ATTUNE_INLINE void multiply_keys(const Shared &shared, float (&s)[scores])
         }
         multiply_all(a, b, s, small);
     }
+    if constexpr (PARTS == 3) {
 #pragma unroll
-    for (int i = 0; i < scores; ++i) {
-        s[i] += small[i];
+        for (int i = 0; i < scores; ++i) {
+            s[i] += small[i];
+        }
     }
 }
 
@@ -210,7 +222,7 @@ ATTUNE_INLINE void add_column(unsigned rows, int column, const weights &p, const
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
         float &o = c.o[0][column * 8 + i];
-        o = fmaf(o, factor[i / 2 % 2], large[i] + small[i]);
+        o = fmaf(o, factor[i / 2 % 2], PARTS == 2 ? large[i] : large[i] + small[i]);
     }
 }
 

@@ -4,19 +4,18 @@
 enum { GROUPS, BLOCK_N, AHEAD, PARAMS };
 
 static const int32_t groups_values[] = {1, 2};
-static const int32_t block_n_values[] = {32, 64};
+static const int32_t block_n_values[] = {32, 64, 128};
 static const int32_t switch_values[] = {0, 1};
 
 static const attune_param params[PARAMS] = {
     [GROUPS] = {"GROUPS", groups_values, 2, 0},
-    [BLOCK_N] = {"BLOCK_N", block_n_values, 2, 0},
+    [BLOCK_N] = {"BLOCK_N", block_n_values, 3, 0},
     [AHEAD] = {"AHEAD", switch_values, 2, 0},
 };
 
 enum {
     GROUP_ROWS = 64,
     COLUMNS = 64,
-    PARTS = 3,
     LINE_BYTES = 128,
     CONTROL_BYTES = 1024,
     STAGES_MIN = 2,
@@ -27,6 +26,12 @@ enum {
     SPLIT_THREADS = 128,
     ROWS_LEAST = 16
 };
+
+/* Of bf16, for a number. */
+static int32_t parts_of(const attune_problem *problem)
+{
+    return problem->tf32 ? 2 : 3;
+}
 
 static int32_t chunks_of(int32_t dim)
 {
@@ -46,22 +51,22 @@ static int32_t block_m(const attune_config *config)
 /* Of the queries, in parts. */
 static int32_t queries_bytes(const attune_problem *problem, const attune_config *config)
 {
-    return block_m(config) * chunks_of(problem->head_dim_qk) * LINE_BYTES * PARTS;
+    return block_m(config) * chunks_of(problem->head_dim_qk) * LINE_BYTES * parts_of(problem);
 }
 
 /* Of 64 columns of a tile of keys or values, in parts. */
-static int32_t unit_bytes(const attune_config *config)
+static int32_t unit_bytes(const attune_problem *problem, const attune_config *config)
 {
-    return config->value[BLOCK_N] * LINE_BYTES * PARTS;
+    return config->value[BLOCK_N] * LINE_BYTES * parts_of(problem);
 }
 
 /* As many as there is room for, and of use. */
 static int32_t smem_of(const attune_problem *problem, const attune_target *target, const attune_config *config)
 {
     const int32_t fixed = queries_bytes(problem, config) + CONTROL_BYTES + config->value[GROUPS] * 128 * EDGES_BYTES;
-    const int32_t room = (target->smem_optin_bytes - fixed) / unit_bytes(config);
+    const int32_t room = (target->smem_optin_bytes - fixed) / unit_bytes(problem, config);
     const int32_t stages = room < STAGES_MIN ? STAGES_MIN : room < STAGES_MAX ? room : STAGES_MAX;
-    return fixed + stages * unit_bytes(config);
+    return fixed + stages * unit_bytes(problem, config);
 }
 
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
@@ -82,8 +87,15 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
                   attune_reason *reason)
 {
     (void)target;
-    /* O, a tile's weights, and the large and small sums of a unit's values. */
-    const int32_t held = chunks_of(problem->head_dim_v) * COLUMNS / 2 + COLUMNS + config->value[BLOCK_N] / 4 * PARTS;
+    const int32_t block_n_most = problem->tf32 ? 128 : 64;
+    if (config->value[BLOCK_N] > block_n_most) {
+        return attune_refuse(reason, "BLOCK_N %d: at most %d, of %d parts", config->value[BLOCK_N], block_n_most,
+                             parts_of(problem));
+    }
+    /* O, a tile's weights, and the sums of a unit's values, large ones and, of three parts, small ones. */
+    const int32_t sums = problem->tf32 ? COLUMNS / 2 : COLUMNS;
+    const int32_t held =
+        chunks_of(problem->head_dim_v) * COLUMNS / 2 + sums + config->value[BLOCK_N] / 4 * parts_of(problem);
     const int32_t given = config->value[GROUPS] == 1 ? 255 : 200, besides = 24;
     return held + besides <= given ||
            attune_refuse(reason, "GROUPS %d, BLOCK_N %d: %d registers for fragments and %d besides, of %d",
@@ -105,7 +117,8 @@ static void resources(const attune_problem *problem, const attune_target *target
 {
     *out = at_block_resources(threads_of(config), smem_of(problem, target, config));
     if (config->value[AHEAD]) {
-        out->workspace = attune_term_mul(units(problem, config), attune_term_const(unit_bytes(config) + WORDS_BYTES));
+        out->workspace =
+            attune_term_mul(units(problem, config), attune_term_const(unit_bytes(problem, config) + WORDS_BYTES));
     }
 }
 
@@ -138,8 +151,16 @@ static bool heuristic(const attune_problem *problem, const attune_target *target
     const int32_t ahead = tiles > 0 && splits_ahead(problem, tiles, target->sm_count);
     const bool enough = tiles * (attune_is_causal(problem) ? 1 : 2) >= target->sm_count;
     const int32_t groups = enough && !is_elaborate(problem) ? 2 : 1;
-    const attune_config order[] = {
-        {{groups, 64, ahead}}, {{groups, 64, !ahead}}, {{3 - groups, 64, ahead}}, {{3 - groups, 64, !ahead}}};
+    const attune_config order[] = {{{2, 128, 1}},
+                                   {{2, 64, 0}},
+                                   {{2, 128, 0}},
+                                   {{1, 128, 1}},
+                                   {{1, 128, 0}},
+                                   {{1, 64, 0}},
+                                   {{groups, 64, ahead}},
+                                   {{groups, 64, !ahead}},
+                                   {{3 - groups, 64, ahead}},
+                                   {{3 - groups, 64, !ahead}}};
     return at_fitting(order, AT_COUNT(order), fits, problem, target, index, config);
 }
 

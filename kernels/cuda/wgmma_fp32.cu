@@ -1,8 +1,8 @@
-/* wgmma_fp32: attention of fp32 on Hopper's tensor cores (sm_90a), six products of bf16 for one of fp32
- * (bf16_parts.cuh).
+/* wgmma_fp32: attention of fp32 on Hopper's tensor cores (sm_90a), six products of bf16 for one of fp32, or three where
+ * TF32 would do (bf16_parts.cuh).
  *
  * A block is GROUPS warp groups of 64 query rows, and a group of copying threads: they read K and V as fp32, split them
- * into parts and write these to a ring of units, 64 columns of BLOCK_N keys or values in three parts, swizzled as the
+ * into parts and write these to a ring of units, 64 columns of BLOCK_N keys or values in parts, swizzled as the
  * products read them. Weights are split in registers.
  *
  * Tensor cores cut sums off. So large products have sums of their own, of at most one tile of keys; ordinary additions
@@ -108,15 +108,50 @@ ATTUNE_INLINE void multiply_keys_part(attune_u64 q, attune_u64 k, int steps, boo
     }
 }
 
-/* S of a tile. NOTE: two parts of a unit are one operand of twice as many rows, for which the queries are read once:
- * the queries' first part times the keys' second and third, their second times the first and second, so that sums of
- * one magnitude lie in one place. The third times the first goes before the largest products, into their sums. */
+/* Small products have sums of their own only beside those of three parts. */
+template <int n> ATTUNE_INLINE void fence_small(float (&small)[n])
+{
+    if constexpr (PARTS == 3) {
+        register_fence(small);
+    }
+}
+
+/* Sums of small products of three parts; two parts have none. NOTE: two parts of a unit are one operand of twice as
+ * many rows, for which the queries are read once: the queries' first part times the keys' second and third, their
+ * second times the first and second, so that sums of one magnitude lie in one place. */
+typedef float small_scores[PARTS == 2 ? 1 : 2 * scores];
+
+template <int count>
+ATTUNE_INLINE void multiply_small_keys(attune_u64 q, attune_u64 k, int steps, bool first, float (&small)[count])
+{
+    multiply_keys_part<0, 1, 2 * count>(q, k, steps, first, small);
+    multiply_keys_part<1, 0, 2 * count>(q, k, steps, false, small);
+}
+
+/* The products of 64 columns. The third part times the first, or the smaller ones of two parts, go before the largest,
+ * into their sums. */
+ATTUNE_INLINE void multiply_keys_chunk(attune_u64 q, attune_u64 k, int steps, bool first, small_scores &small,
+                                       float (&s)[scores])
+{
+    ptx_wgmma_fence();
+    if constexpr (PARTS == 2) {
+        multiply_keys_part<0, 1, BLOCK_N>(q, k, steps, first, s);
+        multiply_keys_part<1, 0, BLOCK_N>(q, k, steps, false, s);
+    } else {
+        multiply_small_keys(q, k, steps, first, small);
+        multiply_keys_part<2, 0, BLOCK_N>(q, k, steps, first, s);
+    }
+    multiply_keys_part<0, 0, BLOCK_N>(q, k, steps, false, s);
+    ptx_wgmma_commit_group();
+}
+
+/* S of a tile. */
 ATTUNE_INLINE void multiply_keys(consumer &c, float (&s)[scores])
 {
-    float small[2 * scores];
+    small_scores small;
     held units[chunks_qk];
     register_fence(s);
-    register_fence(small);
+    fence_small(small);
 #pragma unroll
     for (int chunk = 0; chunk < chunks_qk; ++chunk) {
         units[chunk] = c.units.next();
@@ -124,12 +159,7 @@ ATTUNE_INLINE void multiply_keys(consumer &c, float (&s)[scores])
         const attune_u64 k = wgmma_descriptor(unit_place(c, units[chunk]));
         const attune_u64 q = wgmma_descriptor((c.base + c.group * group_q_bytes + chunk * chunk_q_bytes) / 16);
         const int steps = steps_qk - chunk * 4 < 4 ? steps_qk - chunk * 4 : 4;
-        ptx_wgmma_fence();
-        multiply_keys_part<0, 1, 2 * BLOCK_N>(q, k, steps, chunk == 0, small);
-        multiply_keys_part<1, 0, 2 * BLOCK_N>(q, k, steps, false, small);
-        multiply_keys_part<2, 0, BLOCK_N>(q, k, steps, chunk == 0, s);
-        multiply_keys_part<0, 0, BLOCK_N>(q, k, steps, false, s);
-        ptx_wgmma_commit_group();
+        multiply_keys_chunk(q, k, steps, chunk == 0, small, s);
         if (chunk > 0) {
             ptx_wgmma_wait_group<1>();
             leave_unit(c, units[chunk - 1]);
@@ -137,11 +167,13 @@ ATTUNE_INLINE void multiply_keys(consumer &c, float (&s)[scores])
     }
     ptx_wgmma_wait_group<0>();
     register_fence(s);
-    register_fence(small);
+    fence_small(small);
     leave_unit(c, units[chunks_qk - 1]);
+    if constexpr (PARTS == 3) {
 #pragma unroll
-    for (int i = 0; i < scores; ++i) {
-        s[i] += small[i] + small[scores + i];
+        for (int i = 0; i < scores; ++i) {
+            s[i] += small[i] + small[scores + i];
+        }
     }
 }
 
@@ -191,18 +223,23 @@ template <int chunk> ATTUNE_INLINE void add_values(consumer &c, weights &p, cons
         await_unit(c, unit);
         const attune_u64 v = wgmma_descriptor(unit_place(c, unit) + (part_bytes >> 4 << 16));
         register_fence(large);
-        register_fence(small);
+        fence_small(small);
         ptx_wgmma_fence();
-        multiply_values<0, 2, n>(p, v, true, small);
-        multiply_values<2, 0, n>(p, v, false, small);
-        multiply_values<1, 1, n>(p, v, false, small);
-        multiply_values<0, 1, n>(p, v, false, small);
-        multiply_values<1, 0, n>(p, v, false, small);
-        multiply_values<0, 0, n>(p, v, true, large);
+        if constexpr (PARTS == 2) {
+            multiply_values<0, 1, n>(p, v, true, large);
+            multiply_values<1, 0, n>(p, v, false, large);
+        } else {
+            multiply_values<0, 2, n>(p, v, true, small);
+            multiply_values<2, 0, n>(p, v, false, small);
+            multiply_values<1, 1, n>(p, v, false, small);
+            multiply_values<0, 1, n>(p, v, false, small);
+            multiply_values<1, 0, n>(p, v, false, small);
+        }
+        multiply_values<0, 0, n>(p, v, PARTS == 3, large);
         ptx_wgmma_commit_group();
         ptx_wgmma_wait_group<0>();
         register_fence(large);
-        register_fence(small);
+        fence_small(small);
 #pragma unroll
         for (int i = 0; i < PARTS * steps_pv; ++i) {
             register_fence(p[i / steps_pv][i % steps_pv]);
@@ -210,7 +247,7 @@ template <int chunk> ATTUNE_INLINE void add_values(consumer &c, weights &p, cons
         leave_unit(c, unit);
 #pragma unroll
         for (int i = 0; i < n / 2; ++i) {
-            c.o[chunk][i] = fmaf(c.o[chunk][i], factor[i / 2 % 2], large[i] + small[i]);
+            c.o[chunk][i] = fmaf(c.o[chunk][i], factor[i / 2 % 2], PARTS == 2 ? large[i] : large[i] + small[i]);
         }
         add_values<chunk + 1>(c, p, factor);
     }

@@ -66,7 +66,7 @@ class Problem(c.Structure):
                 ("mask", c.c_int32), ("alibi", c.c_int32), ("sink", c.c_int32), ("seqused_kv", c.c_int32),
                 ("strict", c.c_int32), ("varlen", c.c_int32),
                 ("role_dtype", c.c_uint8 * 64), ("page_size", c.c_int32), ("page_table_v", c.c_int32),
-                ("draft_mask", c.c_int32), ("slots", c.c_int32), ("states", c.c_int32), ("reserved", c.c_int32)]
+                ("draft_mask", c.c_int32), ("slots", c.c_int32), ("states", c.c_int32), ("tf32", c.c_int32)]
 
     @property
     def causal(self):

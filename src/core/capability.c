@@ -86,7 +86,7 @@ static void name_feature(const attune_problem *p, int bit, char text[96])
 
 static bool covers_features(const attune_capability *can, const question *of, attune_reason *reason)
 {
-    const uint32_t beyond = of->features & ~can->features;
+    const uint32_t beyond = of->features & ~(can->features | ATTUNE_FEATURE_TF32);
     char name[96];
     if (beyond == 0) {
         return true;

@@ -220,6 +220,7 @@ uint32_t at_problem_features(const attune_problem *problem)
     features |= problem->page_table_v ? ATTUNE_FEATURE_PAGED_V : 0u;
     features |= problem->draft_mask ? ATTUNE_FEATURE_DRAFT : 0u;
     features |= problem->slots ? ATTUNE_FEATURE_SLOTS : 0u;
+    features |= problem->tf32 ? ATTUNE_FEATURE_TF32 : 0u;
     return features;
 }
 
@@ -292,7 +293,7 @@ attune_problem at_problem_canonical(const attune_problem *problem)
     return canonical;
 }
 
-enum { OLD_WORDS = 26, WORDS = OLD_WORDS + 5 };
+enum { OLD_WORDS = 26, WORDS = OLD_WORDS + 6 };
 
 /* Every field of the canonical form but the struct's size as a number, and the seed, so that equality and the hash see
  * the same and no padding. NOTE: in the order of ABI 2, whose causal masks were a switch and whose problems had the
@@ -329,7 +330,8 @@ static void words_of(const attune_problem *problem, uint64_t length_seed, uint64
     word[at++] = (uint64_t)canonical.page_table_v;
     word[at++] = (uint64_t)canonical.draft_mask;
     word[at++] = (uint64_t)canonical.slots;
-    word[at] = (uint64_t)canonical.states;
+    word[at++] = (uint64_t)canonical.states;
+    word[at] = (uint64_t)canonical.tf32;
 }
 
 _Static_assert(AT_FIELD_COUNT + SWITCHES + 13 == OLD_WORDS, "one word for each field");
@@ -430,6 +432,10 @@ static attune_status check_dtypes(const attune_problem *problem)
     }
     AT_FAIL_IF(problem->role_dtype[ATTUNE_BIAS] != 0 && problem->bias == ATTUNE_BIAS_NONE, ATTUNE_INVALID_PROBLEM,
                "role_dtype[BIAS] is %d, but the problem has no bias", problem->role_dtype[ATTUNE_BIAS]);
+    AT_FAIL_IF(problem->tf32 != 0 && problem->tf32 != 1, ATTUNE_INVALID_PROBLEM, "tf32 is %d: 0 or 1 is needed",
+               problem->tf32);
+    AT_FAIL_IF(problem->tf32 && problem->dtype != ATTUNE_FP32, ATTUNE_INVALID_PROBLEM,
+               "tf32 is 1: 0 is needed with dtype %s, or dtype fp32", at_dtype_name(problem->dtype));
     return ATTUNE_OK;
 }
 
@@ -525,7 +531,7 @@ static const struct {
     OWNED(draft_mask, 0, ATTUNE_BIT(ATTUNE_FORWARD)),
     OWNED(slots, 0, ATTUNE_BIT(ATTUNE_APPEND)),
     OWNED(states, 0, ATTUNE_BIT(ATTUNE_MERGE)),
-    OWNED(reserved, 0, 0),
+    OWNED(tf32, 0, ATTUNE_BIT(ATTUNE_FORWARD)),
 #undef OWNED
 };
 

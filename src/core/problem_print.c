@@ -73,8 +73,8 @@ static void write_bias_and_flags(at_text *out, const attune_problem *p)
             at_text_add(out, ":%s", at_dtype_name(at_problem_dtype(p, ATTUNE_BIAS)));
         }
     }
-    at_text_add(out, "%s%s%s%s%s", p->mask ? ",mask" : "", p->alibi ? ",alibi" : "", p->sink ? ",sink" : "",
-                p->seqused_kv ? ",seqused" : "", p->strict ? ",strict" : "");
+    at_text_add(out, "%s%s%s%s%s%s", p->mask ? ",mask" : "", p->alibi ? ",alibi" : "", p->sink ? ",sink" : "",
+                p->seqused_kv ? ",seqused" : "", p->strict ? ",strict" : "", p->tf32 ? ",tf32" : "");
     if (p->align != 0) {
         at_text_add(out, ",align=%d", p->align);
     }

@@ -58,6 +58,7 @@ enum {
     SETS_DRAFT = 1 << 27,
     SETS_SLOTS = 1 << 28,
     SETS_STATES = 1 << 29,
+    SETS_TF32 = 1 << 30,
 };
 
 struct term {
@@ -190,6 +191,7 @@ READ_SWITCH(strict)
 READ_SWITCH(page_table_v)
 READ_SWITCH(draft_mask)
 READ_SWITCH(slots)
+READ_SWITCH(tf32)
 
 /* One term of two that may bound the right side: finish has the other's say. */
 static attune_status read_causal(const struct token *token, attune_problem *problem)
@@ -338,6 +340,7 @@ static const struct term terms[] = {
     {"sink", FORM_FLAG, SETS_SINK, "sink", read_sink},
     {"seqused", FORM_FLAG, SETS_SEQUSED, "seqused", read_seqused_kv},
     {"strict", FORM_FLAG, SETS_STRICT, "strict", read_strict},
+    {"tf32", FORM_FLAG, SETS_TF32, "tf32", read_tf32},
     {"align", FORM_VALUE, SETS_ALIGN, "align=16", read_align},
     {"page", FORM_VALUE, SETS_PAGE, "page=16", read_page},
     {"vtable", FORM_FLAG, SETS_VTABLE, "vtable", read_page_table_v},
@@ -401,7 +404,7 @@ static attune_status unknown_term(const struct token *token)
     return at_fail(
         ATTUNE_INVALID_PROBLEM,
         "unknown term '%s': known are b h hkv s sq skv d dv fp16 bf16 fp32 k v o causal offset window "
-        "softcap scale bias mask alibi sink seqused strict align page vtable draft slots states varlen layout",
+        "softcap scale bias mask alibi sink seqused strict tf32 align page vtable draft slots states varlen layout",
         token->text);
 }
 

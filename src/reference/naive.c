@@ -15,6 +15,19 @@ enum { STRIP = AT_PRODUCT_COLUMNS, GROUP = 16 }; /* of fp16 sums: columns and de
 #define OWN_FIELDS
 #include "reference/buffers.inc"
 
+/* Numbers as TF32 holds them: eleven significant bits, halves away from zero. One that would become infinite is cut off. */
+static void round_tf32(float *value, int64_t count)
+{
+    const uint32_t infinity = 0x7f800000, half = 0x1000, kept = ~(2 * half - 1);
+    for (int64_t i = 0; i < count; ++i) {
+        uint32_t bits;
+        memcpy(&bits, value + i, sizeof bits);
+        const uint32_t rounded = (bits + half) & kept;
+        bits = (bits & infinity) == infinity ? bits : (rounded & infinity) == infinity ? bits & kept : rounded;
+        memcpy(value + i, &bits, sizeof bits);
+    }
+}
+
 /* As a product, with the sum carried in fp16 from one group of products to the next, as a tensor core's accumulator is.
  * An fp16 sum that overflowed gives way to the fp32 one. */
 static void multiply_acc16(const at_product *shape, const float *left, const float *right, float *out)
@@ -53,6 +66,12 @@ static void dot_block(const attune_args *args, const at_chunk *chunk, int64_t co
 {
     const at_product shape = {chunk->rows, AT_BLOCK_KEYS, args->head_dim_qk, 256, AT_BLOCK_KEYS, on->keys};
     float *out = on->score + column;
+    if (args->features & ATTUNE_FEATURE_TF32) {
+        for (int64_t r = 0; r < chunk->rows; ++r) {
+            round_tf32(on->query[r], args->head_dim_qk);
+        }
+        round_tf32(on->block, args->head_dim_qk * AT_BLOCK_KEYS);
+    }
     for (int64_t r = 0; r < chunk->rows; ++r) {
         memset(out + r * on->keys, 0, AT_BLOCK_KEYS * sizeof *out);
     }
@@ -123,6 +142,9 @@ static double soften(const attune_args *args, const at_chunk *chunk, int64_t r, 
     for (int64_t j = 0; j < on->keys; ++j) {
         score[j] = seen[j] && sum != 0.0F ? at_round(args->dtype, score[j] / sum) : 0.0F;
     }
+    if (args->features & ATTUNE_FEATURE_TF32) {
+        round_tf32(score, on->keys);
+    }
     return empty ? (double)sink : (double)(shift + logf(sum));
 }
 
@@ -141,8 +163,11 @@ static void gather_seen(const at_chunk *chunk, int64_t column, buffers *on)
     }
 }
 
-static void gather(const at_chunk *chunk, int64_t column, bool finite, buffers *on)
+static void gather(const attune_args *args, const at_chunk *chunk, int64_t column, bool finite, buffers *on)
 {
+    if (args->features & ATTUNE_FEATURE_TF32) {
+        round_tf32(on->block, AT_BLOCK_KEYS * on->columns);
+    }
     const at_product shape = {chunk->rows, on->columns, AT_BLOCK_KEYS, on->keys, on->columns, on->columns};
     if (finite) {
         accumulate(on, &shape, on->score + column, on->block, on->o);

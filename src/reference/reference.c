@@ -114,8 +114,9 @@ static void gather_block(const at_chunk *chunk, int64_t column, buffers *on)
     at_product_best()->of_double(&shape, on->score + column, on->block, on->o);
 }
 
-static void gather(const at_chunk *chunk, int64_t at, bool finite, buffers *on)
+static void gather(const attune_args *args, const at_chunk *chunk, int64_t at, bool finite, buffers *on)
 {
+    (void)args;
     if (finite) {
         gather_block(chunk, at, on);
     } else {

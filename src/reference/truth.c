@@ -115,7 +115,7 @@ attune_status at_truth_compute(at_pool *pool, const at_inputs *inputs, const at_
     for (uint64_t k = 1; outputs < AT_SMALL_CASE && k <= AT_REDRAWS; ++k) {
         AT_FORWARD(redraw(inputs, want, k, truth));
     }
-    int64_t most = truth->args.dtype == ATTUNE_FP32 ? AT_NOISE_CASE : AT_SMALL_CASE;
+    int64_t most = truth->args.dtype == ATTUNE_FP32 && !inputs->problem.tf32 ? AT_NOISE_CASE : AT_SMALL_CASE;
     return outputs < most ? add_noise(inputs, truth) : ATTUNE_OK;
 }
 

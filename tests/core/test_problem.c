@@ -100,6 +100,7 @@ static void bad_kinds(void **state)
     REFUSED(seqused_kv, 5, "seqused_kv", "5", "0 or 1");
     REFUSED(strict, 6, "strict", "6", "0 or 1");
     REFUSED(varlen, 7, "varlen", "7", "0 or 1");
+    REFUSED(tf32, 8, "tf32", "8", "0 or 1");
     REFUSED(varlen, 1, "layout", "bhsd", "bshd");
 }
 
@@ -199,7 +200,7 @@ static void equality_ignores_padding(void **state)
     COPY(head_dim_qk), COPY(head_dim_v), COPY(scale), COPY(softcap), COPY(window_left), COPY(window_right);
     COPY(offset), COPY(offset_kind), COPY(layout), COPY(bias), COPY(align), COPY(mask), COPY(alibi);
     COPY(sink), COPY(seqused_kv), COPY(strict), COPY(varlen);
-    COPY(page_size), COPY(page_table_v), COPY(draft_mask), COPY(slots), COPY(states);
+    COPY(page_size), COPY(page_table_v), COPY(draft_mask), COPY(slots), COPY(states), COPY(tf32);
 #undef COPY
     memset(a.role_dtype, 0, sizeof a.role_dtype);
     memset(b.role_dtype, 0, sizeof b.role_dtype);
@@ -240,6 +241,7 @@ static void every_field_counts(void **state)
         "b2,h4,hkv2,s8,d64,fp32,sink",
         "b2,h4,hkv2,s8,d64,fp32,seqused",
         "b2,h4,hkv2,s8,d64,fp32,strict",
+        "b2,h4,hkv2,s8,d64,fp32,tf32",
         "b2,h4,hkv2,s8,d64,fp32,align=32",
         "b2,h4,hkv2,s8,d64,fp32,layout=bshd",
         "b2,h4,hkv2,s8,d64,fp32,varlen",

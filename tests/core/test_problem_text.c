@@ -64,6 +64,7 @@ static void draw_features(at_random *random, attune_problem *p)
     p->sink = coin(random);
     p->seqused_kv = coin(random);
     p->strict = coin(random);
+    p->tf32 = p->dtype == ATTUNE_FP32 && coin(random);
     p->varlen = coin(random);
     p->layout = p->varlen || coin(random) ? ATTUNE_BSHD : ATTUNE_BHSD;
     for (int role = ATTUNE_K; role <= ATTUNE_O && coin(random); ++role) {
@@ -280,8 +281,8 @@ static void canonical_forms(void **state)
         {"b1,h1,s9,d64,bf16,bias=1x1:fp32,v=fp16", "b1,h1,s9,d64,bf16,v=fp16,bias=1x1:fp32"},
         {"b1,h1,s9,d64,fp16,bias=bxh:fp16", "b1,h1,s9,d64,fp16,bias=bxh"},
         {"b1,h1,s9,d3,fp16,k=fp32,align=2", "b1,h1,s9,d3,fp16,k=fp32,align=4"},
-        {"strict,seqused,sink,alibi,mask,bias=1xh,window=3:-1,offset=7,causal,fp32,dv8,d4,skv2,sq1,hkv2,h4,b3",
-         "b3,h4,hkv2,sq1,skv2,d4,dv8,fp32,offset=7,window=3:0,bias=1xh,mask,alibi,sink,seqused,strict"},
+        {"tf32,strict,seqused,sink,alibi,mask,bias=1xh,window=3:-1,offset=7,causal,fp32,dv8,d4,skv2,sq1,hkv2,h4,b3",
+         "b3,h4,hkv2,sq1,skv2,d4,dv8,fp32,offset=7,window=3:0,bias=1xh,mask,alibi,sink,seqused,strict,tf32"},
     };
     for (size_t i = 0; i < sizeof examples / sizeof *examples; ++i) {
         attune_problem read;
@@ -364,8 +365,8 @@ static void classes(void **state)
         {"b1,h32,hkv8,sq1,skv8191,d128,bf16", "fwd,bh32,g4,sq1,skv8192,d128,dv128,bf16"},
         {"b1,h1,sq0,skv3,d4,dv8,fp32,scale=3,softcap=9,offset=12,window=100:-1,varlen=4",
          "fwd,bh1,g1,sq0,skv4,d4,dv8,fp32,offset=n,window=128:-1,softcap,varlen"},
-        {"b1,h1,s2,d4,fp32,bias=bxh,mask,alibi,sink,seqused,strict,align=4,layout=bshd",
-         "fwd,bh1,g1,sq2,skv2,d4,dv4,fp32,bias=bxh,mask,alibi,sink,seqused,strict,align=4,layout=bshd"},
+        {"b1,h1,s2,d4,fp32,bias=bxh,mask,alibi,sink,seqused,strict,tf32,align=4,layout=bshd",
+         "fwd,bh1,g1,sq2,skv2,d4,dv4,fp32,bias=bxh,mask,alibi,sink,seqused,strict,tf32,align=4,layout=bshd"},
         {"b8,h32,hkv8,sq1,skv8192,d128,bf16,page=24,vtable,seqused",
          "fwd,bh256,g4,sq1,skv8192,d128,dv128,bf16,seqused,page=24,vtable"},
         {"append:b64,h8,sq1,skv4096,d128,bf16,page=16,slots",
@@ -485,7 +486,7 @@ static void longest_text_fits(void **state)
     char text[ATTUNE_PROBLEM_TEXT_MAX];
     char class_text[AT_CLASS_TEXT_MAX];
     attune_problem_init(&p);
-    p.dtype = ATTUNE_BF16;
+    p.dtype = ATTUNE_FP32;
     p.batch = 65536;
     p.heads_q = 131070;
     p.heads_kv = 65535;
@@ -499,7 +500,7 @@ static void longest_text_fits(void **state)
     p.offset_kind = ATTUNE_OFFSET_NUMBER;
     p.offset = -AT_DIM_MAX;
     p.align = 256;
-    p.alibi = p.sink = p.seqused_kv = p.strict = p.varlen = p.page_table_v = 1;
+    p.alibi = p.sink = p.seqused_kv = p.strict = p.varlen = p.page_table_v = p.tf32 = 1;
     p.page_size = AT_PAGE_MAX;
     p.bias = ATTUNE_BIAS_1XH;
     p.layout = ATTUNE_BSHD;

@@ -1,8 +1,11 @@
-/* An fp32 as three parts of bf16, and what six of their nine products make of two of them.
+/* An fp32 as parts of bf16, and what some of their products make of two of them.
  *
- * Parts are cut off, not rounded: eight bits, the next eight and the last eight, all with the number's sign, so that
- * they add up to it exactly, in every order and cut off as tensor cores add, and no part overflows. Of nine products
- * the three smallest, 2^-24 of the whole and less, are left out.
+ * Three parts are cut off, not rounded: eight bits, the next eight and the last eight, all with the number's sign, so
+ * that they add up to it exactly, in every order and cut off as tensor cores add, and no part overflows. Of nine
+ * products the three smallest, 2^-24 of the whole and less, are left out.
+ *
+ * Where the problem has TF32 do, two parts: eight bits, and what is left, rounded to eight. Of four products the
+ * smallest is left out; so a product has sixteen bits or more, where TF32's has eleven.
  *
  * Below 2^-110 the last part is below the least that bf16 holds: `lost` tells. Parts of an infinity are an infinity and
  * NaN, so that whatever is not finite shows as NaN in sums. */
@@ -11,7 +14,7 @@
 
 #include "device/ptx.cuh"
 
-enum { PARTS = 3 };
+enum { PARTS = ATTUNE_HAS_TF32 ? 2 : 3 };
 constexpr unsigned UPPER_HALF = 0xffff0000u;
 
 /* What is left of x without its upper sixteen bits. */
@@ -32,8 +35,12 @@ ATTUNE_INLINE void split_two(float low, float high, unsigned (&parts)[PARTS], un
     const float low_rest = without_upper(low), high_rest = without_upper(high);
     const float low_last = without_upper(low_rest), high_last = without_upper(high_rest);
     parts[0] = upper_halves(low, high);
-    parts[1] = upper_halves(low_rest, high_rest);
-    parts[2] = upper_halves(low_last, high_last);
+    if constexpr (PARTS == 2) {
+        parts[1] = ptx_cvt_rn_bf16x2_f32(high_rest, low_rest);
+    } else {
+        parts[1] = upper_halves(low_rest, high_rest);
+        parts[2] = upper_halves(low_last, high_last);
+    }
     lost |= __float_as_uint(low_last) | __float_as_uint(high_last);
 }
 

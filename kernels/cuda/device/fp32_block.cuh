@@ -32,7 +32,7 @@ struct alignas(1024) Shared {
 static_assert(sizeof(Shared) <= ATTUNE_SMEM_BYTES && ATTUNE_SMEM_BYTES - sizeof(Shared) < unit_bytes,
               "the descriptor predicts another amount of shared memory");
 static_assert((GROUPS + 1) * 128 == ATTUNE_THREADS, "the descriptor predicts another number of threads");
-static_assert(STAGES >= 2 && unit_bytes % 1024 == 0 && BLOCK_N % 16 == 0 && 3 * BLOCK_N <= 256, "units and products");
+static_assert(STAGES >= 2 && unit_bytes % 1024 == 0 && BLOCK_N % 16 == 0 && BLOCK_N <= 256, "units and products");
 
 constexpr unsigned smem_unit = GROUPS * group_q_bytes, smem_full = smem_unit + STAGES * unit_bytes + GROUPS * 128 * 16,
                    smem_empty = smem_full + STAGES * 8;
@@ -41,14 +41,14 @@ constexpr unsigned smem_unit = GROUPS * group_q_bytes, smem_full = smem_unit + S
  * what the compiler takes. */
 enum { PINGPONG = GROUPS == 2 };
 enum { ROWS_DIFFER = ENDS_MOVE || BEGINS_MOVE };
-constexpr int producer_registers = AHEAD           ? 72
-                                   : chunks_v == 1 ? 120
-                                   : ROWS_DIFFER   ? 88
-                                                   : 104,
-              consumer_registers = AHEAD           ? 216
-                                   : chunks_v == 1 ? 192
-                                   : ROWS_DIFFER   ? 208
-                                                   : 200;
+constexpr int producer_registers = AHEAD                         ? 72
+                                   : chunks_v == 1 || PARTS == 2 ? 120
+                                   : ROWS_DIFFER                 ? 88
+                                                                 : 104,
+              consumer_registers = AHEAD                         ? 216
+                                   : chunks_v == 1 || PARTS == 2 ? 192
+                                   : ROWS_DIFFER                 ? 208
+                                                                 : 200;
 
 /* ---- Splitting ----------------------------------------------------------------------------------------------------
  */
