@@ -19,7 +19,7 @@ BF16, TF32 = 8, 11  # bits of a significand, the leading one among them
 WAYS = {
     "TF32": (TF32, [(0, 0)]),
     "TF32, two parts": (TF32, [(0, 0), (0, 1), (1, 0)]),
-    "bf16, three parts": (BF16, [(0, 0), (0, 1), (1, 0)]),
+    "bf16, two parts": (BF16, [(0, 0), (0, 1), (1, 0)]),
     "bf16, three parts, six": (BF16, [(0, 0), (0, 1), (1, 0), (1, 1), (0, 2), (2, 0)]),
     "bf16, three parts, all": (BF16, [(i, j) for i in range(3) for j in range(3)]),
 }

@@ -41,6 +41,8 @@ typedef enum zoo_flaw {
     ZOO_IN_ROWS,         /* no softmax where a row of K is further from the next than a sequence is */
     ZOO_SHARED,          /* no softmax where a stride of 0 repeats keys */
     ZOO_TWINS,           /* leaves out a key that is the one before it, where not all are */
+    ZOO_TF32,            /* operands of eleven significant bits: no flaw where the problem says tf32 */
+    ZOO_BF16,            /* operands of eight, in fp32 problems */
     ZOO_FLAWS
 } zoo_flaw;
 
@@ -86,6 +88,15 @@ static inline float zoo_chop(float value, int kept, bool nearest)
     bits &= ~((1u << (23 - kept)) - 1);
     memcpy(&value, &bits, sizeof value);
     return value;
+}
+
+/* What a product takes of a number. */
+static inline float zoo_operand(zoo_flaw flaw, float value)
+{
+    return !isfinite(value)   ? value
+           : flaw == ZOO_TF32 ? zoo_chop(value, 10, true)
+           : flaw == ZOO_BF16 ? zoo_chop(value, 7, true)
+                              : value;
 }
 
 typedef struct zoo_row {
@@ -179,7 +190,8 @@ static inline float zoo_score(const attune_args *args, const zoo_row *at, int64_
         return -INFINITY;
     }
     for (int32_t c = 0; c < args->head_dim_qk; ++c) {
-        dot += zoo_load(&args->tensor[ATTUNE_Q], q + c) * zoo_load(&args->tensor[ATTUNE_K], k + c);
+        dot += zoo_operand(flaw, zoo_load(&args->tensor[ATTUNE_Q], q + c)) *
+               zoo_operand(flaw, zoo_load(&args->tensor[ATTUNE_K], k + c));
     }
     float s = dot * args->scale * (flaw == ZOO_SCALE_OFF ? 1.01F : 1.0F);
     if (args->softcap > 0) {
@@ -215,7 +227,7 @@ static inline float zoo_soften(const attune_args *args, const zoo_row *at, zoo_f
         score[j] = flaw == ZOO_MEAN_OF_V ? 1.0F : expf(score[j] - shift);
         sum += score[j];
         score[j] = zoo_round(flaw == ZOO_HIGH_REFERENCE ? ATTUNE_FP16 : args->dtype,
-                             flaw == ZOO_FP8_P ? zoo_chop(score[j], 3, true) : score[j]);
+                             flaw == ZOO_FP8_P ? zoo_chop(score[j], 3, true) : zoo_operand(flaw, score[j]));
     }
     sum += expf(sink - shift);
     *lse = (shift + logf(sum)) * (flaw == ZOO_LSE_OFF ? 1.442695F : 1.0F);
@@ -230,7 +242,7 @@ static inline float zoo_output(const attune_args *args, const zoo_row *at, zoo_f
         /* Hidden keys, and those of weight zero, are skipped; a leaking kernel multiplies them by zero. */
         if (flaw == ZOO_LEAKS || weight[j] != 0.0F) {
             int64_t v = zoo_index(args, ATTUNE_V, flaw, at->batch, at->head_kv, at->first_kv + j);
-            o += weight[j] * zoo_load(&args->tensor[ATTUNE_V], v + column);
+            o += weight[j] * zoo_operand(flaw, zoo_load(&args->tensor[ATTUNE_V], v + column));
         }
     }
     if (sum == 0.0F && flaw != ZOO_EMPTY_NAN) {

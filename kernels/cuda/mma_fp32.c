@@ -45,10 +45,10 @@ static int32_t smem_of(const attune_problem *problem, const attune_config *confi
 }
 
 /* NOTE: predicted. On the others tensor cores add in fp32 at half their rate, or CUDA cores are twice as many: six
- * products of bf16 take them as long as `tiled` takes, or longer (docs/ladder.md). */
-static bool is_worth_it(int32_t arch)
+ * products of bf16 take them as long as `tiled` takes, or longer; three do not (docs/ladder.md). */
+static bool is_worth_it(const attune_problem *problem, int32_t arch)
 {
-    return arch == 80 || arch == 90 || arch == 100 || arch == 103;
+    return problem->tf32 || arch == 80 || arch == 90 || arch == 100 || arch == 103;
 }
 
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
@@ -57,7 +57,7 @@ static bool supports(const attune_problem *problem, const attune_target *target,
     if (scale < 0 || (scale > 0 && (scale < least || scale > most))) {
         return attune_refuse(reason, "scale %g: 1e-6 to 1e6", scale);
     }
-    return is_worth_it(target->arch) ||
+    return is_worth_it(problem, target->arch) ||
            attune_refuse(reason, "sm_%d: its CUDA cores are as fast as six products of its tensor cores",
                          (int)target->arch);
 }
@@ -99,8 +99,12 @@ static bool heuristic(const attune_problem *problem, const attune_target *target
     static const attune_config many[] = {{{8, 64, 1}}, {{8, 32, 1}}, {{4, 32, 2}},
                                          {{8, 32, 2}}, {{4, 64, 2}}, {{4, 32, 1}}};
     static const attune_config few[] = {{{4, 32, 1}}, {{8, 32, 1}}};
-    return tiles >= target->sm_count ? at_fitting(many, AT_COUNT(many), fits, problem, target, index, config)
-                                     : at_fitting(few, AT_COUNT(few), fits, problem, target, index, config);
+    static const attune_config few_tf32[] = {{{4, 64, 2}}, {{8, 64, 1}}, {{4, 32, 1}}, {{8, 32, 1}}};
+    if (tiles >= target->sm_count) {
+        return at_fitting(many, AT_COUNT(many), fits, problem, target, index, config);
+    }
+    return problem->tf32 ? at_fitting(few_tf32, AT_COUNT(few_tf32), fits, problem, target, index, config)
+                         : at_fitting(few, AT_COUNT(few), fits, problem, target, index, config);
 }
 
 static void steps(const attune_problem *problem, const attune_target *target, const attune_config *config,
@@ -121,6 +125,10 @@ static const attune_shipped shipped[] = {
     {"b2,h8,s512,d128,fp32,causal", ""},
     {"b2,h8,hkv2,s300,d72,dv40,fp32,causal,window=64:0,softcap=30,bias=bxh,mask,alibi,sink,seqused,strict", ""},
     {"b3,h4,s100,d5,fp32,causal,varlen=1,sink,align=4", ""},
+    {"b4,h16,s4096,d128,fp32,tf32", ""},
+    {"b4,h16,s4096,d64,fp32,causal,tf32", ""},
+    {"b1,h8,s512,d64,fp32,tf32", ""},
+    {"b2,h8,hkv2,s300,d72,dv40,fp32,causal,window=64:0,softcap=30,bias=bxh,mask,alibi,sink,seqused,strict,tf32", ""},
     {NULL, NULL},
 };
 
@@ -146,7 +154,7 @@ const attune_kernel at_kernel_mma_fp32 = {
     .abi = ATTUNE_ABI,
     .target = ATTUNE_TARGET_CUDA,
     .name = "mma_fp32",
-    .summary = "tensor cores by mma.sync: fp32 by six products of bf16, split on the way; sm_80, 90, 100",
+    .summary = "tensor cores by mma.sync: fp32 by six products of bf16 (sm_80, 90, 100), tf32 by three",
     .param_count = PARAMS,
     .params = params,
     .shipped = shipped,

@@ -87,10 +87,8 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
                   attune_reason *reason)
 {
     (void)target;
-    const int32_t block_n_most = problem->tf32 ? 128 : 64;
-    if (config->value[BLOCK_N] > block_n_most) {
-        return attune_refuse(reason, "BLOCK_N %d: at most %d, of %d parts", config->value[BLOCK_N], block_n_most,
-                             parts_of(problem));
+    if (config->value[BLOCK_N] > 64 && !(problem->tf32 && config->value[AHEAD])) {
+        return attune_refuse(reason, "BLOCK_N %d: at most 64 without tf32 and AHEAD", config->value[BLOCK_N]);
     }
     /* O, a tile's weights, and the sums of a unit's values, large ones and, of three parts, small ones. */
     const int32_t sums = problem->tf32 ? COLUMNS / 2 : COLUMNS;
@@ -128,19 +126,23 @@ static bool fits(const attune_problem *problem, const attune_target *target, con
 }
 
 /* Whether keys and values are to be split ahead: where many tiles of 128 queries read them, by the bytes of a key, or
- * where blocks are few and keys many. */
+ * where blocks are few and keys many. In two parts splitting costs as much and products half, so that a few readers are
+ * enough. */
 static bool splits_ahead(const attune_problem *problem, int64_t tiles, int64_t sm_count)
 {
-    enum { WORTH = 1500, FEW_KEYS = 2048 };
+    enum { WORTH = 1500, READERS_TF32 = 4, FEW_KEYS = 2048 };
     const int64_t readers = tiles / ((int64_t)problem->batch * problem->heads_kv);
-    return readers * (problem->head_dim_qk + problem->head_dim_v) >= WORTH ||
-           (tiles * 4 <= sm_count && problem->seqlen_kv >= FEW_KEYS);
+    const bool many =
+        problem->tf32 ? readers >= READERS_TF32 : readers * (problem->head_dim_qk + problem->head_dim_v) >= WORTH;
+    return many || (tiles * 4 <= sm_count && problem->seqlen_kv >= FEW_KEYS);
 }
 
-/* What takes registers that two groups of wide values have not. */
+/* What takes registers that two groups of wide values, and, of two parts, of 128 keys, have not. */
 static bool is_elaborate(const attune_problem *problem)
 {
-    return problem->head_dim_v > COLUMNS && (problem->softcap != 0 || attune_is_windowed(problem) || problem->varlen);
+    const bool by_pairs = problem->bias != ATTUNE_BIAS_NONE || problem->mask || problem->alibi;
+    return problem->head_dim_v > COLUMNS &&
+           (problem->softcap != 0 || attune_is_windowed(problem) || problem->varlen || (problem->tf32 && by_pairs));
 }
 
 /* Two groups where tiles of 128 queries are enough: for more than half of all multiprocessors, where they take equally
@@ -150,17 +152,13 @@ static bool heuristic(const attune_problem *problem, const attune_target *target
     const int64_t tiles = (problem->seqlen_q + 127) / 128 * problem->batch * problem->heads_q;
     const int32_t ahead = tiles > 0 && splits_ahead(problem, tiles, target->sm_count);
     const bool enough = tiles * (attune_is_causal(problem) ? 1 : 2) >= target->sm_count;
-    const int32_t groups = enough && !is_elaborate(problem) ? 2 : 1;
-    const attune_config order[] = {{{2, 128, 1}},
-                                   {{2, 64, 0}},
-                                   {{2, 128, 0}},
-                                   {{1, 128, 1}},
-                                   {{1, 128, 0}},
-                                   {{1, 64, 0}},
-                                   {{groups, 64, ahead}},
-                                   {{groups, 64, !ahead}},
-                                   {{3 - groups, 64, ahead}},
-                                   {{3 - groups, 64, !ahead}}};
+    const int32_t groups = enough && (problem->tf32 || !is_elaborate(problem)) ? 2 : 1;
+    const int32_t keys_ahead = problem->tf32 && !is_elaborate(problem) ? 128 : 64, ahead_keys = ahead ? keys_ahead : 64,
+                  other_keys = ahead ? 64 : keys_ahead;
+    const attune_config order[] = {{{groups, ahead_keys, ahead}},
+                                   {{groups, other_keys, !ahead}},
+                                   {{3 - groups, ahead_keys, ahead}},
+                                   {{3 - groups, other_keys, !ahead}}};
     return at_fitting(order, AT_COUNT(order), fits, problem, target, index, config);
 }
 
@@ -194,6 +192,12 @@ static const attune_shipped shipped[] = {
     {"b2,h8,hkv2,s300,d72,dv40,fp32,causal,window=64:0,softcap=30,bias=bxh,mask,alibi,sink,seqused,strict", ""},
     {"b2,h8,s1000,d96,dv128,fp32,window=64:32,softcap=30", ""},
     {"b3,h4,s100,d5,fp32,causal,varlen=1,sink,align=4", ""},
+    {"b4,h16,s4096,d128,fp32,tf32", ""},
+    {"b4,h16,s4096,d64,fp32,causal,tf32", ""},
+    {"b1,h8,s512,d64,fp32,tf32", ""},
+    {"b8,h16,s256,d128,fp32,causal,tf32", ""},
+    {"b2,h8,hkv2,s300,d72,dv40,fp32,causal,window=64:0,softcap=30,bias=bxh,mask,alibi,sink,seqused,strict,tf32", ""},
+    {"b2,h16,s1000,d96,dv128,fp32,window=64:32,softcap=30,varlen=1,tf32", ""},
     {NULL, NULL},
 };
 
@@ -220,7 +224,7 @@ const attune_kernel at_kernel_wgmma_fp32 = {
     .abi = ATTUNE_ABI,
     .target = ATTUNE_TARGET_CUDA,
     .name = "wgmma_fp32",
-    .summary = "Hopper: fp32 by six products of bf16, warp group products, split ahead or on the way",
+    .summary = "Hopper: fp32 by six products of bf16, tf32 by three; warp group products, split ahead or on the way",
     .param_count = PARAMS,
     .params = params,
     .shipped = shipped,

@@ -33,6 +33,7 @@ static const char *const built_in[] = {
     "b2,h3,s77,d72,dv24,fp32,scale=0.25",
     "b1,h2,s129,d256,fp16,layout=bshd",
     "b1,h2,s65,d1,dv3,fp32",
+    "b2,h4,s140,d64,fp32,causal,tf32",
     "b3,h6,hkv2,sq33,skv90,d64,fp16,causal,window=40:5,softcap=8,bias=bx1,mask,alibi,sink,seqused,strict",
     "b3,h8,hkv2,sq1,skv500,d128,bf16,seqused,page=16",
     "b2,h4,hkv2,sq40,skv200,d40,fp16,causal,window=60:0,seqused,varlen=3,page=5,vtable,sink",

@@ -332,6 +332,7 @@ static const at_option options[] = {
     {"--cu-q", "FILE", NULL, "first row of each packed sequence of Q, and the end, int32 (CU_Q)"},
     {"--cu-kv", "FILE", NULL, "the same of K and V (CU_KV)"},
     {"--strict", NULL, NULL, "hidden NaN and inf must leave no trace, whatever that costs"},
+    {"--tf32", NULL, NULL, "of fp32: products need be no more exact than TF32's"},
     {"--bf16", NULL, NULL, "two-byte numbers of unknown type in .npy files are bf16"},
     {"--compare", "FILE", NULL, "an O that somebody else computed, .npy or .safetensors[:NAME]: how far apart?"},
     {"--check", NULL, NULL, "judge the result by the rules of numbers, against attention in fp64"},

@@ -262,6 +262,7 @@ static attune_status state_options(const at_cli *cli, attune_problem *p)
 {
     const char *scale = at_cli_text(cli, "--scale"), *softcap = at_cli_text(cli, "--softcap");
     p->strict = at_cli_given(cli, "--strict");
+    p->tf32 = at_cli_given(cli, "--tf32");
     if (scale != NULL) {
         AT_FORWARD(at_parse_float("--scale", scale, &p->scale));
         AT_FAIL_IF(p->scale == 0.0f, ATTUNE_INVALID_ARGUMENT, "--scale is %s, expected a number other than 0", scale);

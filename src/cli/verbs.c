@@ -28,8 +28,8 @@ const at_help_section at_help_sections[] = {
      "  b2,h32,hkv8,s4096,d128,bf16,causal           grouped-query attention with a causal mask\n"
      "  b1,h32,hkv8,sq1,skv8192,d128,bf16            one new token against 8192 cached ones\n"
      "  b1,h8,s1000,d64,fp32,window=256:0,softcap=30 a sliding window, capped logits\n"
-     "Also: dv k= v= o= offset= scale= bias= mask alibi sink seqused strict align= page= vtable draft varlen=\n"
-     "layout=; append: and merge: (docs/problems.md)\n"},
+     "Also: dv k= v= o= offset= scale= bias= mask alibi sink seqused strict tf32 align= page= vtable draft\n"
+     "varlen= layout=; append: and merge: (docs/problems.md)\n"},
     {"ENVIRONMENT", "Environment, where no option says otherwise",
      "  ATTUNE_TARGET ATTUNE_KERNEL ATTUNE_ISA ATTUNE_THREADS ATTUNE_WISDOM ATTUNE_CACHE ATTUNE_PACK\n"
      "  ATTUNE_CPUS ATTUNE_WAIT ATTUNE_IMAGES\n"},

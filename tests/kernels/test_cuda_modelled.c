@@ -68,6 +68,7 @@ static const struct {
   of_fp32[] =
       {
           {"wgmma_fp32", "b1,h2,hkv1,s70,d16,dv8,fp32,causal,sink"},
+          {"wgmma_fp32", "b1,h2,hkv1,s150,d24,dv40,fp32,window=70:20,tf32"},
 },
   of_wgmma[] =
       {
@@ -246,6 +247,7 @@ static void mma_fp32_passes_the_suite(void **state)
         "b3,h2,s100,d5,fp32,causal,varlen=1,align=4",
         "b1,h2,sq40,skv170,d96,dv128,fp32,window=60:20,softcap=20,offset=tl",
         "b1,h2,sq3,skv100,d16,dv8,fp32,mask",
+        "b2,h2,hkv1,sq90,skv140,d40,fp32,causal,sink,strict,tf32",
     };
     (void)state;
     skip_without_compiler();

@@ -75,7 +75,7 @@ enum { DRAWS = AT_FAMILY_COUNT };
 enum { DRAWS = 5 * AT_FAMILY_COUNT };
 #endif
 
-static void honest_passes(const char *dtype)
+static void passes(const char *dtype, zoo_flaw flaw)
 {
     at_bias bias = {0};
     for (size_t i = 0; i < sizeof small / sizeof *small; ++i) {
@@ -83,7 +83,7 @@ static void honest_passes(const char *dtype)
         (void)snprintf(text, sizeof text, small[i], dtype);
         for (uint64_t draw = 0; draw < DRAWS; ++draw) {
             at_family family = (at_family)(draw % AT_FAMILY_COUNT);
-            if (judged(text, family, 7 * draw + i, ZOO_HONEST, &bias) != ATTUNE_OK) {
+            if (judged(text, family, 7 * draw + i, flaw, &bias) != ATTUNE_OK) {
                 fail_msg("%s, %s, draw %llu: %s", text, at_family_name(family), (unsigned long long)draw,
                          attune_last_detail());
             }
@@ -92,6 +92,11 @@ static void honest_passes(const char *dtype)
     if (at_judge_bias(&bias) != ATTUNE_OK) {
         fail_msg("%s: %s", dtype, attune_last_detail());
     }
+}
+
+static void honest_passes(const char *dtype)
+{
+    passes(dtype, ZOO_HONEST);
 }
 
 /* What a case is granted for being small. */
@@ -155,6 +160,18 @@ static void test_honest_fp32_passes(void **state)
 {
     (void)state;
     honest_passes("fp32");
+}
+
+/* With tf32 a kernel may be as exact as fp32, or as TF32; what is not is caught, as TF32 is without it. */
+static void test_tf32_permits_tf32(void **state)
+{
+    (void)state;
+    passes("fp32,tf32", ZOO_TF32);
+    for (uint64_t seed = 1; seed <= 5; ++seed) {
+        assert_int_equal(judged("b1,h2,s160,d64,fp32", AT_FAMILY_NORMAL, seed, ZOO_TF32, NULL), ATTUNE_WRONG_RESULT);
+        assert_int_equal(judged("b1,h2,s160,d64,fp32,tf32", AT_FAMILY_NORMAL, seed, ZOO_BF16, NULL),
+                         ATTUNE_WRONG_RESULT);
+    }
 }
 
 /* ---- Known-bad outputs ------------------------------------------------------------------------------------------ */
@@ -224,6 +241,12 @@ static void test_bad_fp32_fails(void **state)
 {
     (void)state;
     bad_fails("fp32");
+}
+
+static void test_bad_tf32_fails(void **state)
+{
+    (void)state;
+    bad_fails("fp32,tf32");
 }
 
 /* Rounding towards zero hides in every single case, and shows over a suite. */
@@ -350,11 +373,13 @@ static void test_naive_errors_are_of_the_dtype(void **state)
 {
     (void)state;
     double fp32 = naive_l2("b1,h8,s520,d64,fp32", false); /* so large that nothing is granted */
+    double tf32 = naive_l2("b1,h2,s160,d64,fp32,tf32", false);
     double fp16 = naive_l2("b1,h2,s160,d64,fp16", false);
     double bf16 = naive_l2("b1,h2,s160,d64,bf16", false);
     double acc16 = naive_l2("b1,h2,s160,d64,fp16", true);
     assert_true(fp32 > 1e-8 && fp32 < 2e-6);
     assert_true(fp16 > 1e-4 && fp16 < 2e-3);
+    assert_true(tf32 > 0.5 * fp16 && tf32 < 2 * fp16);
     assert_true(bf16 > 1e-3 && bf16 < 1e-2);
     assert_true(acc16 > 1.2 * fp16 && acc16 < 20 * fp16);
 }
@@ -517,6 +542,8 @@ int main(void)
         cmocka_unit_test(test_bad_fp16_fails),
         cmocka_unit_test(test_bad_bf16_fails),
         cmocka_unit_test(test_bad_fp32_fails),
+        cmocka_unit_test(test_bad_tf32_fails),
+        cmocka_unit_test(test_tf32_permits_tf32),
         cmocka_unit_test(test_bias_shows_over_a_suite),
         cmocka_unit_test(test_nothing_summed_is_no_bias),
         cmocka_unit_test(test_infinite_tolerance_is_our_error),
