@@ -60,14 +60,14 @@ class Question:
         self.size = (problem.batch, problem.heads_q, problem.heads_kv, problem.seqlen_q, problem.seqlen_kv)
         self.head_dim_qk, self.head_dim_v = problem.head_dim_qk, problem.head_dim_v
         self.causal, self.offset = problem.causal, problem.offset_kind
-        self.scale = problem.scale or None
+        self.scale, self.tf32 = problem.scale or None, bool(problem.tf32)
         self.problem = library.Problem.from_buffer_copy(problem)
         refuse_unanswerable(problem)
         self.roles = roles_of(problem)[0]
 
     def key(self):
         return (str(self.device), self.dtype, self.size, self.head_dim_qk, self.head_dim_v, self.causal, self.offset,
-                self.scale)
+                self.scale, self.tf32)
 
     def draw(self, batch, heads_kv):
         """Normal inputs of the problem's shape, or of fewer sequences and heads."""
@@ -157,6 +157,26 @@ def refuse_features(problem):
 # ---- What computes it ----------------------------------------------------------------------------------------------
 
 
+def on_cuda(question):
+    return question.device.type == "cuda"
+
+
+@contextlib.contextmanager
+def precision_of(question):
+    """For the time of a `with`, products on CUDA may be TF32's where the problem says `tf32`, and nowhere else."""
+    if not on_cuda(question):
+        yield
+        return
+    # NOTE: by this switch alone, which sets the newer fp32_precision, too. Where only that is set PyTorch raises.
+    switch = question.torch.backends.cuda.matmul
+    former = switch.allow_tf32
+    switch.allow_tf32 = question.tf32
+    try:
+        yield
+    finally:
+        switch.allow_tf32 = former
+
+
 def mask_options(question, seqlen_q, seqlen_kv):
     """How PyTorch is asked for the mask. A last row alone sees every key; is_causal is top-left."""
     if not question.causal or (question.offset == BOTTOM_RIGHT and seqlen_q == 1):
@@ -232,6 +252,8 @@ def options_for(question, function, name):
     for size in ("seqlen_q", "seqlen_kv"):
         if size in parameters:
             options[size] = getattr(problem, size)
+    if question.tf32 and "tf32" in parameters:  # a permission, which nobody need know of
+        options["tf32"] = True
     return options
 
 
@@ -239,8 +261,9 @@ def python_arm(name, question):
     """py:FILE:FUNCTION. The function is called as function(q, k, v, causal=..., scale=...) with tensors [batch, heads,
     seqlen, dim] and returns O likewise; what else the problem has comes by its name (PARAMETERS, options_for; shapes as
     in args.h). `causal` is bottom-right; a function with a parameter `offset` is also handed "tl" or "br", and others
-    are not asked for top-left masks of unequal lengths. One with an attribute `prepare` is not called itself:
-    prepare(...), outside of what is captured, returns what is called without arguments."""
+    are not asked for top-left masks of unequal lengths. tf32=True, a permission, goes to who has the parameter. One
+    with an attribute `prepare` is not called itself: prepare(...), outside of what is captured, returns what is called
+    without arguments."""
     path, _, wanted = name.partition(":")[2].rpartition(":")
     if not path or not wanted:
         raise Refused(UNSUPPORTED, "py:FILE:FUNCTION is needed")
@@ -351,7 +374,8 @@ class Arm:
         self.question = Question(problem, device)
         self.torch = self.question.torch
         maker = python_arm if name.startswith("py:") else torch_arm
-        self.compute, found = maker(name, self.question)
+        with precision_of(self.question):
+            self.compute, found = maker(name, self.question)
         self.traits = NONDETERMINISTIC | BATCH_VARIANT | TAINTS
         self.account = f"{version_of(self.torch)}; {found}"
         self.views, self.graphs, self.last = {}, {}, None
@@ -362,7 +386,8 @@ class Arm:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             try:
-                self.check(self.prepare(self.question.example())(), self.question.sizes())
+                with precision_of(self.question):
+                    self.check(self.prepare(self.question.example())(), self.question.sizes())
                 if self.question.device.type == "cuda":
                     self.torch.cuda.synchronize(self.question.device)
             except self.torch.OutOfMemoryError as error:
@@ -409,7 +434,7 @@ class Arm:
         return self.torch.cuda.stream(self.torch.cuda.ExternalStream(call.stream, device=self.question.device))
 
     def run(self, call):
-        with self.torch.no_grad(), self.stream(call):
+        with self.torch.no_grad(), self.stream(call), precision_of(self.question):
             self.view(call, "O", self.question.sizes(call)).copy_(self.prepare(self.inputs(call))())
 
     def run_own(self, call, output):
@@ -420,7 +445,7 @@ class Arm:
     def capture(self, calls, outputs):
         """A graph of all calls, as PyTorch captures it; it lives until it is released."""
         torch = self.torch
-        with torch.no_grad(), torch.cuda.device(self.question.device):
+        with torch.no_grad(), torch.cuda.device(self.question.device), precision_of(self.question):
             aside = torch.cuda.Stream()
             with torch.cuda.stream(aside):
                 prepared = [self.prepare(self.inputs(call)) for call in calls]

@@ -11,8 +11,8 @@ from attune.tensors import DTYPE_BYTES, View, framework_of
 
 LAYOUTS = {"bhsd": (0, 1, 2, 3), "bshd": (0, 2, 1, 3)}  # where batch, head, sequence and dim are
 TERMS = {"causal": False, "offset": None, "window": None, "softcap": None, "alibi": None, "sink": None, "seqused": None,
-         "strict": False, "return_lse": False, "out": None, "deterministic": False, "batch_invariant": False,
-         "kernel": None, "stream": None}
+         "strict": False, "tf32": False, "return_lse": False, "out": None, "deterministic": False,
+         "batch_invariant": False, "kernel": None, "stream": None}
 OFFSETS = {None: 0, "br": 0, "tl": 1}
 EXTRAS = {"SLOPES": "alibi", "SINK": "sink", "USED_KV": "seqused", "O": "out"}
 ARGUMENTS = {"Q": "q", "K": "k", "V": "v", "MASK": "attn_mask", "BIAS": "attn_mask", "LSE": "lse", **EXTRAS}
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         sink: Array | None
         seqused: Array | None
         strict: bool
+        tf32: bool
         return_lse: bool
         out: Array | None
         deterministic: bool
@@ -71,6 +72,7 @@ def serve(q: Array, k: Array, v: Array, *, attn_mask: Array | None = None, is_ca
     sink        float32 [heads_q]: a logit that joins each row's denominator
     seqused     int32 [batch]: how many keys of each sequence there are
     strict      non-finite keys and values that a row does not see leave no trace in it, in any kernel
+    tf32        float32 only: products need be no more exact than TF32's, of 11 significant bits
     return_lse  returns (O, LSE); LSE float32 [batch, heads_q, seqlen_q], the logarithm of the denominators
     out         where O is written, and what is returned
     deterministic, batch_invariant, kernel   as in attune.plan
@@ -333,7 +335,7 @@ class Asked:
         problem.layout = 1 if q.shape[1] > 1 and q.shape[2] > 1 and q.strides[1] < q.strides[2] else 0
         problem.mask, problem.alibi = "MASK" in self.views, "SLOPES" in self.views
         problem.sink, problem.seqused_kv = "SINK" in self.views, "USED_KV" in self.views
-        problem.strict = flag("strict", terms["strict"])
+        problem.strict, problem.tf32 = flag("strict", terms["strict"]), flag("tf32", terms["tf32"])
         if "BIAS" in self.views:
             shape = self.views["BIAS"].shape
             problem.bias = BIAS_KINDS[shape[0] > 1, shape[1] > 1]
@@ -449,7 +451,7 @@ class Asked:
         kept.append(bound)
 
     def full_key(self, align):
-        scalars = [self.terms[name] for name in ("causal", "offset", "softcap", "strict", "deterministic",
+        scalars = [self.terms[name] for name in ("causal", "offset", "softcap", "strict", "tf32", "deterministic",
                                                  "batch_invariant", "kernel", "return_lse")]
         window = None if self.terms["window"] is None else tuple(self.window())
         return (self.layout, align, self.is_causal, self.scale, window, *scalars,

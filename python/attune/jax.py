@@ -28,7 +28,7 @@ def sdpa(q: jax.Array, k: jax.Array, v: jax.Array, *, attn_mask: jax.Array | Non
          scale: float | None = None, enable_gqa: bool = False, layout: str = "bhsd", causal: bool = False,
          offset: int | str | None = None, window: tuple[int | None, int | None] | None = None,
          softcap: float | None = None, alibi: jax.Array | None = None, sink: jax.Array | None = None,
-         seqused: jax.Array | None = None, strict: bool = False, deterministic: bool = False,
+         seqused: jax.Array | None = None, strict: bool = False, tf32: bool = False, deterministic: bool = False,
          return_lse: bool = False) -> jax.Array | tuple[jax.Array, jax.Array]:
     """attune.sdpa for arrays of JAX, with the same arguments, under jax.jit too; options are static. Gradients of all
     floating arrays, of O and LSE, are computed in jax.numpy by doing attention again, with its seqlen_q x seqlen_kv
@@ -43,7 +43,7 @@ def sdpa(q: jax.Array, k: jax.Array, v: jax.Array, *, attn_mask: jax.Array | Non
         arrays["attn_mask"] = whole_rows(arrays["attn_mask"], arrays["k"], layout)
     terms = {"is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa, "layout": layout, "causal": causal,
              "offset": offset, "window": None if window is None else list(window), "softcap": softcap,
-             "strict": strict, "deterministic": deterministic}
+             "strict": strict, "tf32": tf32, "deterministic": deterministic}
     check(arrays, terms)
     o, lse = compute(json.dumps(terms), arrays)
     return (o, lse) if return_lse else o

@@ -23,8 +23,8 @@ def varlen(q: Array, k: Array, v: Array, cu_q: Array, cu_k: Array, max_q: int, m
            scale: float | None = None, causal: bool = False, offset: int | str | None = None,
            window: tuple[int | None, int | None] | None = None, softcap: float | None = None,
            alibi: Array | None = None, sink: Array | None = None, seqused: Array | None = None, strict: bool = False,
-           deterministic: bool = False, return_lse: bool = False, out: Array | None = None, kernel: str | None = None,
-           stream: int | None = None) -> Array | tuple[Array, Array]:
+           tf32: bool = False, deterministic: bool = False, return_lse: bool = False, out: Array | None = None,
+           kernel: str | None = None, stream: int | None = None) -> Array | tuple[Array, Array]:
     """Attention of packed sequences, each of its own length.
 
     q [total_q, heads_q, dim], k [total_kv, heads_kv, dim], v [total_kv, heads_kv, dim_v]; rows cu_q[b] ... cu_q[b + 1]
@@ -49,7 +49,7 @@ def varlen(q: Array, k: Array, v: Array, cu_q: Array, cu_k: Array, max_q: int, m
         check_offsets(framework, arrays, views, (max_q, max_k))
     terms = (None if scale is None else number("scale", scale), flag("causal", causal), offset,
              None if window is None else tuple(window), None if softcap is None else number("softcap", softcap),
-             flag("strict", strict))
+             flag("strict", strict), flag("tf32", tf32))
     plan = plan_for(framework, arrays, views, (max_q, max_k), terms, (kernel, flag("deterministic", deterministic)))
     try:
         return plan.run(stream=stream, LSE=flag("return_lse", return_lse), **arrays)
@@ -126,7 +126,7 @@ def plan_for(framework, arrays, views, longest, terms, options):
 
 def problem_for(views, longest, terms):
     problem = Problem()
-    scale, causal, offset, window, softcap, strict = terms
+    scale, causal, offset, window, softcap, strict, tf32 = terms
     library.default().c.attune_problem_init_sized(c.byref(problem), c.sizeof(problem))
     q, k, v = (views[role] for role in "QKV")
     problem.dtype, problem.varlen, problem.layout = q.dtype, 1, 1
@@ -136,7 +136,7 @@ def problem_for(views, longest, terms):
     for role, place in (("K", 1), ("V", 2), ("O", 3)):
         if role in views and views[role].dtype != q.dtype:
             problem.role_dtype[place] = views[role].dtype + 1
-    problem.scale, problem.softcap, problem.strict = scale or 0, softcap or 0, strict
+    problem.scale, problem.softcap, problem.strict, problem.tf32 = scale or 0, softcap or 0, strict, tf32
     if scale == 0 or (softcap is not None and softcap <= 0):
         raise invalid(f"scale is {scale}, softcap {softcap}: a scale of 0 says nothing, and a cap is above 0")
     if window is not None:

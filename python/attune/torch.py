@@ -19,10 +19,10 @@ __all__ = ["calls", "install", "installed", "sdpa", "uninstall", "use", "varlen"
 
 ARGUMENTS = ("Tensor q, Tensor k, Tensor v, Tensor? attn_mask, Tensor? alibi, Tensor? sink, Tensor? seqused, "
              "bool is_causal, float? scale, bool enable_gqa, str layout, bool causal, str? offset, int[]? window, "
-             "float? softcap, bool strict, bool deterministic")
+             "float? softcap, bool strict, bool tf32, bool deterministic")
 PACKED = ("Tensor q, Tensor k, Tensor v, Tensor cu_q, Tensor cu_k, SymInt max_q, SymInt max_k, Tensor? alibi, "
           "Tensor? sink, Tensor? seqused, float? scale, bool causal, str? offset, int[]? window, float? softcap, "
-          "bool strict, bool deterministic")
+          "bool strict, bool tf32, bool deterministic")
 TAG = getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)
 
 library = torch.library.Library("attune", "DEF")
@@ -46,12 +46,12 @@ def number_of(offset):
 
 
 def operate(want_lse, q, k, v, attn_mask, alibi, sink, seqused, is_causal, scale, enable_gqa, layout, causal, offset,
-            window, softcap, strict, deterministic):
+            window, softcap, strict, tf32, deterministic):
     out = output_for(q, v, layout)[0] if q.dim() == 4 and v.dim() == 4 else None
     return attention.serve(q, k, v, attn_mask=attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa,
                            layout=layout, alibi=alibi, sink=sink, seqused=seqused, causal=causal,
                            offset=number_of(offset), window=window and tuple(window), softcap=softcap, strict=strict,
-                           deterministic=deterministic, out=out, return_lse=want_lse)
+                           tf32=tf32, deterministic=deterministic, out=out, return_lse=want_lse)
 
 
 def run_sdpa(*arguments):
@@ -72,10 +72,10 @@ def fake_sdpa_lse(q, k, v, *rest):
 
 
 def operate_packed(want_lse, q, k, v, cu_q, cu_k, max_q, max_k, alibi, sink, seqused, scale, causal, offset, window,
-                   softcap, strict, deterministic):
+                   softcap, strict, tf32, deterministic):
     return packed.varlen(q, k, v, cu_q, cu_k, max_q, max_k, alibi=alibi, sink=sink, seqused=seqused, scale=scale,
                          causal=causal, offset=number_of(offset), window=window and tuple(window), softcap=softcap,
-                         strict=strict, deterministic=deterministic, return_lse=want_lse)
+                         strict=strict, tf32=tf32, deterministic=deterministic, return_lse=want_lse)
 
 
 def run_varlen(*arguments):
@@ -156,18 +156,20 @@ def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, attn_mask: torch.
          is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False, layout: str = "bhsd",
          causal: bool = False, offset: int | str | None = None, window: tuple[int | None, int | None] | None = None,
          softcap: float | None = None, alibi: torch.Tensor | None = None, sink: torch.Tensor | None = None,
-         seqused: torch.Tensor | None = None, strict: bool = False, deterministic: bool | None = None,
+         seqused: torch.Tensor | None = None, strict: bool = False, tf32: bool = False,
+         deterministic: bool | None = None,
          return_lse: bool = False) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """attune.sdpa for tensors of PyTorch, with the same arguments: under torch.compile without a graph break, under
     autocast in its dtype, and with gradients of q, k and v where PyTorch's backward operator takes the problem.
 
-    deterministic None: what torch.use_deterministic_algorithms says. return_lse: (O, LSE), LSE without gradient.
-    Raises attune.Error; UNSUPPORTED, with the reason, where a gradient is required that cannot be computed."""
+    deterministic None: what torch.use_deterministic_algorithms says. tf32: this argument alone decides, whatever
+    torch.backends.cuda.matmul.allow_tf32 says. return_lse: (O, LSE), LSE without gradient. Raises attune.Error;
+    UNSUPPORTED, with the reason, where a gradient is required that cannot be computed."""
     if deterministic is None:
         deterministic = torch.are_deterministic_algorithms_enabled()
     quiet = is_quiet()
     if quiet and attn_mask is alibi is sink is seqused is offset is window is softcap is None and \
-            not (causal or strict or deterministic or return_lse):
+            not (causal or strict or tf32 or deterministic or return_lse):
         if attention.fast_sdpa is not None:
             made = attention.fast_sdpa(q, k, v, is_causal, scale, enable_gqa, layout)
             if made is not None:
@@ -178,7 +180,8 @@ def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, attn_mask: torch.
     if quiet and is_plain(*present):
         window = tuple(window) if isinstance(window, list) else window
         terms = {"causal": causal, "offset": offset, "window": window, "softcap": softcap, "alibi": alibi, "sink": sink,
-                 "seqused": seqused, "strict": strict, "deterministic": deterministic, "return_lse": return_lse}
+                 "seqused": seqused, "strict": strict, "tf32": tf32, "deterministic": deterministic,
+                 "return_lse": return_lse}
         given = {name: value for name, value in terms.items() if value is not None and value is not False}
         return attention.serve(q, k, v, attn_mask=attn_mask, is_causal=is_causal, scale=scale, enable_gqa=enable_gqa,
                                layout=layout, **given)
@@ -190,7 +193,7 @@ def sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *, attn_mask: torch.
     q, k, v = autocast(q, k, v)
     options = {"is_causal": is_causal, "scale": scale, "enable_gqa": enable_gqa, "layout": layout, "causal": causal,
                "offset": None if offset is None else str(offset), "window": None if window is None else list(window),
-               "softcap": softcap, "strict": strict, "deterministic": deterministic}
+               "softcap": softcap, "strict": strict, "tf32": tf32, "deterministic": deterministic}
     arguments = (alibi, sink, seqused, *options.values())
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (q, k, v, *extras.values())):
         why = torch_gradients.why_not(q, k, v, extras, options)
@@ -207,7 +210,7 @@ def varlen(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_q: torch.Tensor
            max_k: int, *, scale: float | None = None, causal: bool = False, offset: int | str | None = None,
            window: tuple[int | None, int | None] | None = None, softcap: float | None = None,
            alibi: torch.Tensor | None = None, sink: torch.Tensor | None = None, seqused: torch.Tensor | None = None,
-           strict: bool = False, deterministic: bool | None = None,
+           strict: bool = False, tf32: bool = False, deterministic: bool | None = None,
            return_lse: bool = False) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
     """attune.varlen for tensors of PyTorch, with the same arguments: packed sequences, under torch.compile without a
     graph break, under autocast, and on CUDA with gradients of q, k and v where PyTorch's backward operator takes the
@@ -220,7 +223,7 @@ def varlen(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cu_q: torch.Tensor
         deterministic = torch.are_deterministic_algorithms_enabled()
     options = {"scale": scale, "causal": causal, "offset": None if offset is None else str(offset),
                "window": None if window is None else list(window), "softcap": softcap, "strict": strict,
-               "deterministic": deterministic}
+               "tf32": tf32, "deterministic": deterministic}
     arguments = (alibi, sink, seqused, *options.values())
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in (q, k, v, *extras.values())):
         why = torch_gradients.why_not_packed(q, v, extras, options)

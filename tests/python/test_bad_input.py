@@ -2,6 +2,7 @@
 import subprocess
 import sys
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -15,6 +16,7 @@ def arrays(*shape, dtype=np.float32):
 
 
 Q, K, V = arrays()
+HALVES, BRAINS = arrays(dtype=np.float16), arrays(dtype=ml_dtypes.bfloat16)
 FROZEN = np.empty_like(Q)
 FROZEN.flags.writeable = False
 
@@ -104,6 +106,15 @@ BAD_CALLS = [
     (lambda: attune.sdpa(Q, K, V, kernel="cpu_tield"), "did you mean .cpu_tiled"),
     (lambda: attune.sdpa(Q, K, V, kernel=3), "kernel: a text is needed"),
     (lambda: attune.sdpa(Q, K, V, strict="yes"), "strict: it is 'yes'"),
+    (lambda: attune.sdpa(Q, K, V, tf32="yes"), "tf32: it is 'yes': True or False is needed"),
+    (lambda: attune.sdpa(*HALVES, tf32=True), "tf32 is 1: 0 is needed with dtype fp16, or dtype fp32"),
+    (lambda: attune.sdpa(*BRAINS, tf32=True), "tf32 is 1: 0 is needed with dtype bf16, or dtype fp32"),
+    (lambda: [attune.sdpa(*HALVES, tf32=tf32) for tf32 in (False, False, True)], "tf32 is 1: 0 is needed with dtype"),
+    (lambda: attune.varlen(Q[0], K[0], V[0], *[np.array([0, 2], "i4")] * 2, 2, 2, tf32=1), "tf32: it is 1"),
+    (lambda: [attune.sdpa(*[a[..., ::-1] for a in HALVES], tf32=tf32) for tf32 in (False, True)], "tf32 is 1: 0 is"),
+    (lambda: [attune.varlen(*[a[0] for a in HALVES], *[np.array([0, 2], "i4")] * 2, 2, 2, tf32=tf32)
+              for tf32 in (False, True)], "tf32 is 1: 0 is needed with dtype fp16"),
+    (lambda: attune.plan("b1,h1,s8,d16,fp16,tf32"), "tf32 is 1: 0 is needed with dtype fp16, or dtype fp32"),
     (lambda: attune.plan("b1,h1,s8,d16"), "dtype"),
     (lambda: attune.plan("b1,h1,s8,d300,fp32"), "head_dim_qk is 300"),
     (lambda: attune.plan(3), "problem: a text such as"),

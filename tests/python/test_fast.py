@@ -267,7 +267,7 @@ def test_arguments_by_name():
     assert torch.equal(serve(q, k, v, {}), plain) and torch.equal(serve(q, k, v, asked), causal)
     assert torch.equal(attune.sdpa(q, k, v, **asked), causal) and torch.equal(attune.sdpa(q=q, k=k, v=v), plain)
     for name, value in (("attn_mask", q), ("is_causal", 1), ("scale", "1"), ("enable_gqa", None), ("layout", "sbhd"),
-                        ("layout", None), ("causal", False), ("softcap", None), ("is_causa", True)):
+                        ("layout", None), ("causal", False), ("softcap", None), ("tf32", True), ("is_causa", True)):
         assert serve(q, k, v, {**asked, name: value}) is None
     assert serve(q, k, v, None) is None and serve(q, k, v, (False, )) is None
 

@@ -71,6 +71,15 @@ def test_gradients(options):
         assert abs(slope - float((grad * step).sum())) < 2e-2 * max(1, abs(slope), float(jnp.abs(grad).sum()) * 1e-2)
 
 
+def test_tf32():
+    """Kernels may be less exact with it, and those of a CPU are not; gradients are computed as ever."""
+    q, k, v = draw()
+    for tf32 in (False, True):
+        call = jax.jit(lambda q, k, v, tf32=tf32: aj.sdpa(q, k, v, enable_gqa=True, tf32=tf32))
+        assert np.allclose(call(q, k, v), aj.sdpa(q, k, v, enable_gqa=True), atol=5e-3 if tf32 else 0)
+        assert np.isfinite(jax.grad(lambda *t, call=call: call(*t).sum(), argnums=2)(q, k, v)).all()
+
+
 def test_transformations():
     q, k, v = draw()
     wanted = aj.sdpa(q, k, v, enable_gqa=True)
@@ -104,6 +113,8 @@ def test_what_is_refused():
                                    ((q, k, v), {"scale": 0.0}, "scale"),
                                    ((q, k, v), {"sink": jnp.zeros(3)}, "sink: its shape"),
                                    ((q, k, v), {"attn_mask": jnp.zeros((3, 3))}, "attn_mask: its shape"),
+                                   ((q, k, v), {"tf32": 1}, "tf32: it is 1"),
+                                   (draw("float16"), {"tf32": True}, "tf32 is 1: 0 is needed with dtype fp16"),
                                    ((q, k, v), {"is_causal": True, "causal": True}, "is_causal")):
         options = options if words == "enable_gqa" else {"enable_gqa": True, **options}
         with pytest.raises(Exception, match=words) as caught:

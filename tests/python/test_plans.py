@@ -14,7 +14,7 @@ import pytest
 
 import attune
 import reference
-from attune import library
+from attune import attention, library, packed, plans
 
 
 def draw(*sizes, seed=1):
@@ -92,6 +92,27 @@ def test_a_kept_call_sees_only_its_own_arrays():
                              ("sink", draw(2, 2)), ("alibi", draw(2, 2))):
             for value in values:
                 assert close_to(attune.sdpa(q, k, v, **{name: value}), q, k, v, **{name: value}), name
+
+
+def test_tf32_is_a_term_of_its_own(monkeypatch):
+    """Calls that differ in it alone share no plan; kernels of a CPU compute the same bits."""
+    monkeypatch.setattr(plans, "families", {})
+    monkeypatch.setattr(packed, "plans", {})
+    monkeypatch.setattr(attention, "spares", plans.Spares())
+    q, k, v = draw((1, 4, 33, 16), (1, 2, 40, 16), (1, 2, 40, 16))
+    cu_q, cu_k = np.array([0, 33], "i4"), np.array([0, 40], "i4")
+    rows = [x[0].transpose(1, 0, 2) for x in (q, k, v)]
+    exact = attune.sdpa(q, k, v, enable_gqa=True), attune.varlen(*rows, cu_q, cu_k, 33, 40)
+    for tf32 in (True, False, True):
+        assert (attune.sdpa(q, k, v, enable_gqa=True, tf32=tf32) == exact[0]).all()
+        assert (attune.varlen(*rows, cu_q, cu_k, 33, 40, tf32=tf32) == exact[1]).all()
+    made = [plan.text for kept in plans.families.values() for plan in kept.values()]
+    assert sorted("tf32" in text for text in made) == [False, True]
+    assert ["tf32" in plan.text for plan in packed.plans.values()] == [False, True]
+    bound = {call.plan for kept in attention.spares.values() for call in kept}
+    assert len(bound) == 2
+    plan = attune.plan("b1,h4,hkv2,sq33,skv40,d16,fp32,tf32", "cpu")
+    assert plan.text.endswith(",tf32") and (plan.run(Q=q, K=k, V=v) == exact[0]).all()
 
 
 def test_bound_calls_follow_their_arrays():
@@ -210,7 +231,6 @@ def test_closing_while_others_run():
 
 
 def test_kept_calls_are_bounded():
-    from attune import attention, plans
     for rows in range(1, plans.SPARE_CALLS + 40):
         q = np.ones((1, 1, rows, 8), "f4")
         attune.sdpa(q, q, q)
@@ -304,7 +324,6 @@ def test_a_paged_cache_is_filled_and_read():
 def test_plans_of_lengths_that_are_ever_new(monkeypatch):
     """As with a cache that grows: few plans, the same answers, whether a plan is for this length or for more."""
     import numpy as np
-    from attune import attention, plans
     monkeypatch.setattr(plans, "families", {})
     monkeypatch.setattr(attention, "spares", plans.Spares())
     assert all(n <= plans.rounded(n) <= max(n * 9 // 8, 1) for n in range(5000)) and plans.rounded(512) == 512

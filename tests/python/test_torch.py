@@ -8,6 +8,7 @@ import attune
 
 torch = pytest.importorskip("torch")
 import attune.torch as at  # noqa: E402
+from attune import attention as attention_  # noqa: E402
 
 attention = torch.nn.functional.scaled_dot_product_attention
 LIMITS = {torch.float32: 4e-6, torch.float16: 4e-3, torch.bfloat16: 3e-2}
@@ -72,7 +73,7 @@ def test_operators_are_registered_rightly(name):
     q, k, v = draw((2, 4, 9, 16), (2, 2, 11, 16), (2, 2, 11, 24))
     swapped = [t.transpose(1, 2).contiguous().transpose(1, 2) for t in (q, k, v)]
     for tensors in ((q, k, v), swapped):
-        rest = (None, None, None, None, False, None, True, "bhsd", True, "br", None, 3.0, False, False)
+        rest = (None, None, None, None, False, None, True, "bhsd", True, "br", None, 3.0, False, True, False)
         result = torch.library.opcheck(getattr(torch.ops.attune, name).default, (*tensors, *rest))
         assert set(result.values()) == {"SUCCESS"}, result
 
@@ -146,7 +147,7 @@ def test_gradients_that_are_refused():
         at.sdpa(wants, k, v[..., :8])
     with pytest.raises(attune.Error, match="requires a gradient"):
         torch.ops.attune.sdpa(wants, k, v, None, None, None, None, False, None, False, "bhsd", False, None, None, None,
-                              False, False)
+                              False, False, False)
     with torch.no_grad():
         assert not at.sdpa(wants, k, v, softcap=2.0).requires_grad
 
@@ -176,6 +177,36 @@ def test_autocast_says_the_dtype():
     with torch.autocast("cpu", torch.bfloat16):
         o = at.sdpa(q, k, v)
     assert o.dtype is torch.bfloat16 and torch.equal(o, at.sdpa(*(t.bfloat16() for t in (q, k, v))))
+
+
+def test_tf32_is_what_the_call_says(monkeypatch):
+    """Whichever way a call goes; PyTorch's own switch says nothing of it."""
+    problems, make = [], attention_.Asked.problem
+    monkeypatch.setattr(attention_.Asked, "problem", lambda asked: problems.append(make(asked)) or problems[-1])
+    monkeypatch.setattr(attention_, "spares", type(attention_.spares)())
+    q, k, v = draw(*[(1, 2, 8, 16)] * 3)
+    wanted = gradients(at.sdpa, (q, k, v), q)
+    compiled = torch.compile(lambda *t: at.sdpa(*t, tf32=True) * 1, fullgraph=True, backend="aot_eager")
+    assert problems and not any([problem.tf32 for problem in problems])
+    problems.clear()
+    for found in (at.sdpa(q, k, v, tf32=True), at.sdpa(q, k, v, tf32=True, return_lse=True)[0], compiled(q, k, v)):
+        assert torch.equal(found, wanted[0])
+    for found, want in zip(gradients(lambda *t: at.sdpa(*t, tf32=True), (q, k, v), q), wanted):
+        assert torch.equal(found, want)
+    assert problems and all([problem.tf32 for problem in problems])
+    problems.clear()
+    switch = torch.backends.cuda.matmul
+    former, switch.allow_tf32 = switch.allow_tf32, True
+    try:
+        assert torch.equal(at.sdpa(q, k, v, scale=0.25), wanted[0]) and [problem.tf32 for problem in problems] == [0]
+    finally:
+        switch.allow_tf32 = former
+    halves = [t.half() for t in (q, k, v)]
+    at.sdpa(*halves)
+    wants = [t.clone().requires_grad_() for t in halves]
+    for call in (lambda: at.sdpa(*halves, tf32=True), lambda: at.sdpa(*wants, tf32=True), lambda: compiled(*halves)):
+        with pytest.raises(attune.Error, match="tf32 is 1: 0 is needed with dtype fp16, or dtype fp32"):
+            call()
 
 
 def test_bad_input():

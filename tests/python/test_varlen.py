@@ -69,10 +69,13 @@ def test_operators_of_pytorch():
     wanted, sums = attune.varlen(*arrays, *longest, causal=True, return_lse=True)
     o, lse = at.varlen(*tensors, *longest, causal=True, return_lse=True)
     assert np.array_equal(o.numpy(), wanted) and np.array_equal(lse.numpy(), sums)
-    rest = (None, None, None, None, True, None, [5, 0], 3.0, False, False)
+    rest = (None, None, None, None, True, None, [5, 0], 3.0, False, True, False)
     for name in ("varlen", "varlen_lse"):
         result = torch.library.opcheck(getattr(torch.ops.attune, name).default, (*tensors, *longest, *rest))
         assert set(result.values()) == {"SUCCESS"}, result
+    assert torch.equal(at.varlen(*tensors, *longest, causal=True, tf32=True), o)
+    with pytest.raises(attune.Error, match="tf32 is 1: 0 is needed with dtype fp16"):
+        at.varlen(*[t.half() for t in tensors[:3]], *tensors[3:], *longest, tf32=True)
     compiled = torch.compile(lambda *t: at.varlen(*t, *longest, causal=True) * 1, fullgraph=True, backend="aot_eager")
     assert torch.equal(compiled(*tensors), o)
     with torch.autocast("cpu", torch.bfloat16):

@@ -133,7 +133,7 @@ def test_arrays_of_cupy(name):
 @pytest.mark.parametrize("name", ["sdpa", "sdpa_lse"])
 def test_opcheck(name):
     q, k, v = draw((2, 4, 64, 64), (2, 2, 96, 64), (2, 2, 96, 64))
-    rest = (None, None, None, None, False, None, True, "bhsd", True, "br", None, None, False, False)
+    rest = (None, None, None, None, False, None, True, "bhsd", True, "br", None, None, False, False, False)
     result = torch.library.opcheck(getattr(torch.ops.attune, name).default, (q, k, v, *rest))
     assert set(result.values()) == {"SUCCESS"}, result
 
