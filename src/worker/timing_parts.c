@@ -13,7 +13,7 @@ size_t at_timing_call_bytes(const at_timing *timing)
 double at_timing_share(const at_timing *timing, const attune_arm *arm)
 {
     uint32_t traits = arm->traits | timing->wanted.arm[0]->arm.traits;
-    return at_transform_share((int)timing->wanted.problem.dtype, traits);
+    return at_transform_share(&timing->wanted.problem, traits);
 }
 
 attune_status at_timing_made(const at_timing *timing, int arm, attune_status status)

@@ -167,8 +167,9 @@ bool at_transform_matches(const at_transform_map *transformed, uint64_t transfor
     return true;
 }
 
-double at_transform_share(int dtype, uint32_t traits)
+double at_transform_share(const attune_problem *problem, uint32_t traits)
 {
     static const double rounding[] = {[ATTUNE_FP32] = 0x1p-14, [ATTUNE_FP16] = 0x1p-11, [ATTUNE_BF16] = 0x1p-8};
+    const int32_t dtype = problem->tf32 ? ATTUNE_FP16 : problem->dtype; /* of TF32's bits */
     return ((traits & ATTUNE_TRAIT_ACC16) != 0 ? 512 : 16) * rounding[dtype];
 }

@@ -1,5 +1,5 @@
 /* What wgmma_fp32's descriptor chooses first: the fastest in run 4 of bench/results/hopper_fp32.tsv, with tf32 in
- * run 6, or one within 1 %. */
+ * run 7, or one within 1 %. */
 #include "base/cm.h"
 #include "core/config.h"
 #include "cuda/cuda.h"

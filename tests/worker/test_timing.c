@@ -166,7 +166,11 @@ static void the_coarser_arm_says_how_close_results_lie(void **state)
     at_worker_arm coarse = {.arm = {.traits = ATTUNE_TRAIT_ACC16}};
     at_worker_arm fine = {.arm = {.traits = 0}};
     at_timing timing = {.wanted = {.problem = {.dtype = ATTUNE_FP16}, .arm = {&coarse, &fine}, .arm_count = 2}};
-    double generous = at_transform_share(ATTUNE_FP16, ATTUNE_TRAIT_ACC16);
+    const attune_problem *fp16 = &timing.wanted.problem, fp32 = {.dtype = ATTUNE_FP32},
+                         tf32 = {.dtype = ATTUNE_FP32, .tf32 = 1};
+    double generous = at_transform_share(fp16, ATTUNE_TRAIT_ACC16);
+    assert_true(at_transform_share(&tf32, 0) == at_transform_share(fp16, 0));
+    assert_true(at_transform_share(&fp32, 0) < at_transform_share(&tf32, 0));
     assert_true(at_timing_share(&timing, &fine.arm) == generous);
     timing.wanted.arm[0] = &fine;
     assert_true(at_timing_share(&timing, &fine.arm) < generous);
