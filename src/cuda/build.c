@@ -36,7 +36,8 @@ static attune_status add_features(at_build *build, uint32_t features)
         {ATTUNE_FEATURE_SOFTCAP, "SOFTCAP"}, {ATTUNE_FEATURE_BIAS, "BIAS"},     {ATTUNE_FEATURE_MASK, "MASK"},
         {ATTUNE_FEATURE_ALIBI, "ALIBI"},     {ATTUNE_FEATURE_SINK, "SINK"},     {ATTUNE_FEATURE_SEQUSED, "SEQUSED"},
         {ATTUNE_FEATURE_VARLEN, "VARLEN"},   {ATTUNE_FEATURE_STRICT, "STRICT"}, {ATTUNE_FEATURE_PAGED, "PAGED"},
-        {ATTUNE_FEATURE_PAGED_V, "PAGED_V"}, {ATTUNE_FEATURE_DRAFT, "DRAFT"},   {ATTUNE_FEATURE_SLOTS, "SLOTS"}, {ATTUNE_FEATURE_TF32, "TF32"}};
+        {ATTUNE_FEATURE_PAGED_V, "PAGED_V"}, {ATTUNE_FEATURE_DRAFT, "DRAFT"},   {ATTUNE_FEATURE_SLOTS, "SLOTS"},
+        {ATTUNE_FEATURE_TF32, "TF32"}};
     for (unsigned i = 0; i < sizeof feature / sizeof feature[0]; ++i) {
         AT_FORWARD(add_option(build, "-DATTUNE_HAS_%s=%d", feature[i].name, (features & feature[i].bit) != 0));
     }

@@ -15,7 +15,8 @@ enum { STRIP = AT_PRODUCT_COLUMNS, GROUP = 16 }; /* of fp16 sums: columns and de
 #define OWN_FIELDS
 #include "reference/buffers.inc"
 
-/* Numbers as TF32 holds them: eleven significant bits, halves away from zero. One that would become infinite is cut off. */
+/* Numbers as TF32 holds them: eleven significant bits, halves away from zero. One that would become infinite is cut
+ * off. */
 static void round_tf32(float *value, int64_t count)
 {
     const uint32_t infinity = 0x7f800000, half = 0x1000, kept = ~(2 * half - 1);

@@ -169,7 +169,10 @@ bool at_transform_matches(const at_transform_map *transformed, uint64_t transfor
 
 double at_transform_share(const attune_problem *problem, uint32_t traits)
 {
+    enum { PLAIN = 16, TF32 = 192, ACC16 = 512 };
     static const double rounding[] = {[ATTUNE_FP32] = 0x1p-14, [ATTUNE_FP16] = 0x1p-11, [ATTUNE_BF16] = 0x1p-8};
-    const int32_t dtype = problem->tf32 ? ATTUNE_FP16 : problem->dtype; /* of TF32's bits */
-    return ((traits & ATTUNE_TRAIT_ACC16) != 0 ? 512 : 16) * rounding[dtype];
+    if (problem->tf32) {
+        return TF32 * rounding[ATTUNE_FP16];
+    }
+    return ((traits & ATTUNE_TRAIT_ACC16) != 0 ? ACC16 : PLAIN) * rounding[problem->dtype];
 }

@@ -41,9 +41,10 @@ bool at_transform_matches(const at_transform_map *transformed, uint64_t transfor
                           double share);
 
 /* How far a result may be off another kernel's of the same inputs, as such a share: 16 roundings in a row (in fp32,
- * what sums in another order and another exponential make of them; with tf32, roundings to its bits), and 512 where one
- * of the two accumulates in fp16: large logits over 512 keys, computed naively so, are off by up to 360 at 128 columns.
- * Whether a result is right is for the reference to say; this says whether it is that result. */
+ * what sums in another order and another exponential make of them); 512 where one of the two accumulates in fp16: large
+ * logits over 512 keys, computed naively so, are off by up to 360 at 128 columns; 192 of eleven bits with tf32: large
+ * logits over 512 keys, computed naively so, are off by up to 63 at 64 columns, and both results may be. Whether a
+ * result is right is for the reference to say; this says whether it is that result. */
 double at_transform_share(const attune_problem *problem, uint32_t traits);
 
 #endif
