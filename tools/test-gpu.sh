@@ -188,7 +188,7 @@ small_problems() {
     case $1 in
     append) echo append:b3,h8,sq5,skv60,d64,dv40,bf16,page=16,seqused append:b3,h1,sq5,skv60,d16,fp16,slots ;;
     merge) echo merge:b2,h4,sq13,d64,fp32,states=4 merge:b2,h4,sq13,d16,fp32,states=4 ;;
-    *_fp32) echo b1,h4,s200,d64,fp32,causal b1,h4,s200,d128,fp32 ;;
+    *_fp32) echo b1,h4,s200,d64,fp32,causal b1,h4,s200,d128,fp32 b1,h4,s200,d64,fp32,tf32 ;;
     decode) echo b2,h8,hkv2,sq3,skv1300,d64,fp16,causal b2,h8,hkv2,sq3,skv1300,d64,fp16 ;; # it takes few rows
     *) echo b1,h4,s200,d64,fp16,causal b1,h4,s200,d64,fp16 ;;
     esac

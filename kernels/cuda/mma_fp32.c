@@ -63,15 +63,15 @@ static bool supports(const attune_problem *problem, const attune_target *target,
 }
 
 /* Registers a thread is about to hold, O, scores, what travels and the rest, and may have: with more the compiler
- * spills. */
+ * spills. From sm_100 on it takes more. */
 static bool valid(const attune_problem *problem, const attune_target *target, const attune_config *config,
                   attune_reason *reason)
 {
     const int32_t dim = problem->head_dim_qk > problem->head_dim_v ? problem->head_dim_qk : problem->head_dim_v;
     const int32_t columns = (dim + 15) / 16 * 16, travels = config->value[BLOCK_N] * columns / threads_of(config);
-    const int32_t held = columns / 2 + config->value[BLOCK_N] + travels * 3 / 2 + (problem->tf32 ? 68 : 112);
+    const int32_t besides = !problem->tf32 ? 112 : target->arch >= 100 ? 84 : 68;
+    const int32_t held = columns / 2 + config->value[BLOCK_N] + travels * 3 / 2 + besides;
     const int32_t most = 65536 / (threads_of(config) * config->value[MIN_BLOCKS]), given = most < 255 ? most : 255;
-    (void)target;
     return held <= given || attune_refuse(reason,
                                           "WARPS, BLOCK_N, MIN_BLOCKS leave %d registers a thread: about %d "
                                           "are needed",
