@@ -130,8 +130,8 @@ enum {
     ATTUNE_FEATURE_PAGED = 1 << 10,   /* K and V are pools */
     ATTUNE_FEATURE_PAGED_V = 1 << 11, /* V has PAGE_TABLE_V; else PAGE_TABLE_K is for both */
     ATTUNE_FEATURE_DRAFT = 1 << 12,
-    ATTUNE_FEATURE_SLOTS = 1 << 13,   /* append: places are SLOTS; else they follow from USED_KV */
-    ATTUNE_FEATURE_TF32 = 1 << 14     /* a permission, which every kernel may leave unused: none declares it */
+    ATTUNE_FEATURE_SLOTS = 1 << 13, /* append: places are SLOTS; else they follow from USED_KV */
+    ATTUNE_FEATURE_TF32 = 1 << 14   /* a permission, which every kernel may leave unused: none declares it */
 };
 
 /* Where query row i is among the keys: position i + offset. */
