@@ -5,8 +5,8 @@ but the splitting is modelled (products and sums are of fp64, weights are rounde
     fp32_splits.py [--rows N] [--keys N] [--dim N] [--seed N]
 
 Rows of standard normal queries, keys and values; the same with scores eight times as large; and one key alone, whose
-value O should be. A way to split is the parts of a number, each rounded to so many bits, and which products of two
-parts are kept. Standard output is TSV: the way, products, and of each kind of input the largest |O - O_exact| / the
+value O should be. A way to split is the parts of a number, each rounded to so many bits, or all but the last cut off,
+and which products of two parts are kept. Standard output is TSV: the way, products, and of each kind of input the largest |O - O_exact| / the
 largest |O|. The last row is fp32 itself, every product and sum rounded, in order.
 """
 import argparse
@@ -20,6 +20,7 @@ WAYS = {
     "TF32": (TF32, [(0, 0)]),
     "TF32, two parts": (TF32, [(0, 0), (0, 1), (1, 0)]),
     "bf16, two parts": (BF16, [(0, 0), (0, 1), (1, 0)]),
+    "bf16, two parts, cut": (BF16, [(0, 0), (0, 1), (1, 0)], True),
     "bf16, three parts, six": (BF16, [(0, 0), (0, 1), (1, 0), (1, 1), (0, 2), (2, 0)]),
     "bf16, three parts, all": (BF16, [(i, j) for i in range(3) for j in range(3)]),
 }
@@ -29,17 +30,17 @@ def fp32(x):
     return struct.unpack("f", struct.pack("f", x))[0]
 
 
-def rounded(x, bits):
+def rounded(x, bits, cut=False):
     if x == 0:
         return 0.0
     fraction, exponent = math.frexp(x)
-    return math.ldexp(round(math.ldexp(fraction, bits)), exponent - bits)
+    return math.ldexp((math.trunc if cut else round)(math.ldexp(fraction, bits)), exponent - bits)
 
 
-def parts_of(x, bits, count):
+def parts_of(x, bits, count, cut):
     parts = []
-    for _ in range(count):
-        parts.append(rounded(x, bits))
+    for i in range(count):
+        parts.append(rounded(x, bits, cut and i + 1 < count))
         x -= parts[-1]
     return parts
 
@@ -48,9 +49,9 @@ class Split:
     """Rows of numbers, as parts: part[i][row][column]."""
 
     def __init__(self, rows, way):
-        bits, products = way
+        bits, products, cut = (*way, False)[:3]
         count = 1 + max(max(pair) for pair in products)
-        split = [[parts_of(x, bits, count) for x in row] for row in rows]
+        split = [[parts_of(x, bits, count, cut) for x in row] for row in rows]
         self.part = [[[x[i] for x in row] for row in split] for i in range(count)]
 
 

@@ -176,7 +176,7 @@ typedef struct attune_problem {
                            there is no window */
     int32_t slots;      /* append: calls have SLOTS; else seqused_kv is needed */
     int32_t states;     /* merge: 1 ... 65536, the most that a call may have; else 0 */
-    int32_t tf32;       /* fp32 only, 0 or 1: products need be no more exact than TF32's, of 11 significant bits */
+    int32_t tf32;       /* fp32 only, 0 or 1: products may be of operands rounded to TF32's 11 significant bits */
 } attune_problem;
 
 /* What other operations have of a problem, all else being 0 or its default:

@@ -45,10 +45,10 @@ static int32_t smem_of(const attune_problem *problem, const attune_config *confi
 }
 
 /* NOTE: predicted. On the others tensor cores add in fp32 at half their rate, or CUDA cores are twice as many: six
- * products of bf16 take them as long as `tiled` takes, or longer; three do not (docs/ladder.md). */
-static bool is_worth_it(const attune_problem *problem, int32_t arch)
+ * products of bf16 take them as long as `tiled` takes, or longer; three some of them, too (docs/ladder.md). */
+static bool is_worth_it(int32_t arch)
 {
-    return problem->tf32 || arch == 80 || arch == 90 || arch == 100 || arch == 103;
+    return arch == 80 || arch == 90 || arch == 100 || arch == 103;
 }
 
 static bool supports(const attune_problem *problem, const attune_target *target, attune_reason *reason)
@@ -57,7 +57,7 @@ static bool supports(const attune_problem *problem, const attune_target *target,
     if (scale < 0 || (scale > 0 && (scale < least || scale > most))) {
         return attune_refuse(reason, "scale %g: 1e-6 to 1e6", scale);
     }
-    return is_worth_it(problem, target->arch) ||
+    return is_worth_it(target->arch) ||
            attune_refuse(reason, "sm_%d: its CUDA cores are as fast as six products of its tensor cores",
                          (int)target->arch);
 }
@@ -69,7 +69,7 @@ static bool valid(const attune_problem *problem, const attune_target *target, co
 {
     const int32_t dim = problem->head_dim_qk > problem->head_dim_v ? problem->head_dim_qk : problem->head_dim_v;
     const int32_t columns = (dim + 15) / 16 * 16, travels = config->value[BLOCK_N] * columns / threads_of(config);
-    const int32_t besides = !problem->tf32 ? 112 : target->arch >= 100 ? 84 : 68;
+    const int32_t besides = !problem->tf32 ? 112 : target->arch >= 100 ? 84 : 76;
     const int32_t held = columns / 2 + config->value[BLOCK_N] + travels * 3 / 2 + besides;
     const int32_t most = 65536 / (threads_of(config) * config->value[MIN_BLOCKS]), given = most < 255 ? most : 255;
     return held <= given || attune_refuse(reason,
@@ -96,8 +96,7 @@ static bool fits(const attune_problem *problem, const attune_target *target, con
 static bool heuristic(const attune_problem *problem, const attune_target *target, int32_t index, attune_config *config)
 {
     const int64_t tiles = (problem->seqlen_q + 127) / 128 * problem->batch * problem->heads_q;
-    static const attune_config many[] = {{{8, 64, 1}}, {{8, 32, 1}}, {{4, 32, 2}},
-                                         {{8, 32, 2}}, {{4, 64, 2}}, {{4, 32, 1}}};
+    static const attune_config many[] = {{{8, 64, 1}}, {{8, 32, 1}}, {{4, 32, 2}}, {{4, 32, 1}}};
     static const attune_config few[] = {{{4, 32, 1}}, {{8, 32, 1}}};
     static const attune_config few_tf32[] = {{{4, 64, 2}}, {{8, 64, 1}}, {{4, 32, 1}}, {{8, 32, 1}}};
     if (tiles >= target->sm_count) {
@@ -154,7 +153,7 @@ const attune_kernel at_kernel_mma_fp32 = {
     .abi = ATTUNE_ABI,
     .target = ATTUNE_TARGET_CUDA,
     .name = "mma_fp32",
-    .summary = "tensor cores by mma.sync: fp32 by six products of bf16 (sm_80, 90, 100), tf32 by three",
+    .summary = "tensor cores by mma.sync: fp32 by six products of bf16, tf32 by three; sm_80, 90, 100",
     .param_count = PARAMS,
     .params = params,
     .shipped = shipped,

@@ -5,8 +5,8 @@
  * fp32 while the products of the tile before run, split it into parts and write these to swizzled tiles, which the
  * products read by ldmatrix; scores, weights and O stay in registers, weights are split there.
  *
- * Tensor cores cut sums off. So large products have sums of their own, of at most one tile of keys; ordinary additions
- * take them up, into O by way of one fused multiply-add.
+ * Tensor cores cut sums off. So large products of three parts have sums of their own, of at most one tile of keys;
+ * ordinary additions take them up, into O by way of one fused multiply-add.
  *
  * Whatever is not finite becomes NaN in its tile's sums, and values below 2^-110 lose bits. Rows that show signs of
  * either are computed once more, key by key (plain_row.cuh). */
@@ -129,7 +129,8 @@ ATTUNE_INLINE void multiply_parts(const unsigned (&a)[parts][4], const unsigned 
     }
 }
 
-/* The products, small ones first. Of two parts all have the same sums, which are cut off far below what they lack. */
+/* The products, small ones first. Those of two parts share their sums: what these lose is far less than what is left
+ * out. */
 template <int count>
 ATTUNE_INLINE void multiply_all(const unsigned (&a)[2][4], const unsigned (&b)[2][count][4], float (&large)[count * 8],
                                 float (&)[count * 8])

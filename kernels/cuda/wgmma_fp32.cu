@@ -5,9 +5,9 @@
  * into parts and write these to a ring of units, 64 columns of BLOCK_N keys or values in parts, swizzled as the
  * products read them. Weights are split in registers.
  *
- * Tensor cores cut sums off. So large products have sums of their own, of at most one tile of keys; ordinary additions
- * take them up, into O by way of one fused multiply-add. Groups take turns in their softmaxes, under which the other
- * group's products run.
+ * Tensor cores cut sums off. So large products of three parts have sums of their own, of at most one tile of keys;
+ * ordinary additions take them up, into O by way of one fused multiply-add. Groups take turns in their softmaxes, under
+ * which the other group's products run.
  *
  * Whatever is not finite becomes NaN in its tile's sums, and values below 2^-110 lose bits. Rows that show signs of
  * either are computed once more, key by key (plain_row.cuh): no taint, and no bit less. */

@@ -86,7 +86,7 @@ static void name_feature(const attune_problem *p, int bit, char text[96])
 
 static bool covers_features(const attune_capability *can, const question *of, attune_reason *reason)
 {
-    const uint32_t beyond = of->features & ~(can->features | ATTUNE_FEATURE_TF32);
+    const uint32_t beyond = of->features & ~can->features;
     char name[96];
     if (beyond == 0) {
         return true;
@@ -217,7 +217,7 @@ bool at_kernel_supports(const attune_kernel *kernel, const attune_problem *probl
                         attune_reason *reason)
 {
     const at_described *elsewhere = at_kernel_described(kernel);
-    return at_capabilities_cover(kernel, problem, at_problem_features(problem), target, reason) &&
+    return at_capabilities_cover(kernel, problem, at_problem_demands(problem), target, reason) &&
            (elsewhere != NULL ? elsewhere->ops->supports(elsewhere->self, problem, target, reason)
                               : kernel->supports == NULL || kernel->supports(problem, target, reason));
 }

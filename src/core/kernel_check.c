@@ -341,6 +341,7 @@ static const char *const questions[] = {
     "b2,h4,sq130,skv77,d256,fp16,causal,offset=-7,mask,alibi,sink,seqused,strict,align=2",
     "b4,h4,hkv1,s333,d96,bf16,causal,window=100:-1,bias=bxh,alibi,varlen=1",
     "b2,h4,s128,d64,fp32,layout=bshd",
+    "b2,h4,s300,d128,fp32,causal,tf32",
 };
 enum { QUESTIONS = sizeof questions / sizeof *questions };
 

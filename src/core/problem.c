@@ -224,6 +224,11 @@ uint32_t at_problem_features(const attune_problem *problem)
     return features;
 }
 
+uint32_t at_problem_demands(const attune_problem *problem)
+{
+    return at_problem_features(problem) & ~(uint32_t)ATTUNE_FEATURE_TF32;
+}
+
 /* Those that hold the inputs and outputs of an operation, whatever its features. */
 static const uint64_t op_roles[] = {
     [ATTUNE_FORWARD] = ROLE(Q) | ROLE(K) | ROLE(V) | ROLE(O),

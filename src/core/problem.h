@@ -63,6 +63,8 @@ int32_t at_problem_layout_default(const attune_problem *problem);
 attune_problem at_problem_canonical(const attune_problem *problem);
 /* ATTUNE_FEATURE_ bits of the problem. */
 uint32_t at_problem_features(const attune_problem *problem);
+/* Those that a kernel has to state: a permission, which it may leave unused, is none. */
+uint32_t at_problem_demands(const attune_problem *problem);
 bool at_problem_equal(const attune_problem *a, const attune_problem *b);
 /* Whether the problem needs the role's tensor (LSE: false, it is always optional). */
 bool at_problem_needs(const attune_problem *problem, attune_role role);

@@ -25,7 +25,7 @@ static int roles_of(const attune_capability *can)
 
 int at_args_roles(const attune_kernel *kernel, const attune_problem *problem)
 {
-    const uint32_t features = at_problem_features(problem);
+    const uint32_t features = at_problem_demands(problem);
     int most = ATTUNE_ROLES_FORWARD;
     for (int32_t i = 0; i < kernel->can_count; ++i) {
         const attune_capability *can = &kernel->can[i];

@@ -354,7 +354,7 @@ static bool copy_is_right(at_timed *timed, int arm)
     uint32_t traits = timed->opened[arm]->loaded->kernel->traits | timed->opened[0]->loaded->kernel->traits;
     const at_spot spot = {.pool = timed->pool,
                           .acc16 = (traits & ATTUNE_TRAIT_ACC16) != 0,
-                          .share = arm == 0 ? 0 : at_transform_share(&timed->problem, traits)};
+                          .share = arm == 0 ? 0 : at_transform_share(&timed->problem, traits, true)};
     attune_call call = timed->inputs->call;
     attune_args args;
     for (int role = ATTUNE_Q; role <= ATTUNE_V; ++role) {

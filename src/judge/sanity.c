@@ -278,7 +278,7 @@ static attune_status run_on_other_inputs(bench *on)
 static attune_status run_beside_others(bench *on)
 {
     double share =
-        on->nondeterministic ? at_transform_share(&on->test->problem, on->plan->loaded->kernel->traits) : 0.0;
+        on->nondeterministic ? at_transform_share(&on->test->problem, on->plan->loaded->kernel->traits, false) : 0.0;
     AT_FORWARD(at_neighbours_run(&on->here.place, on->plan, on->suite->seed, share));
     return at_placement_untouched(&on->here.place);
 }

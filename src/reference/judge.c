@@ -178,8 +178,9 @@ static attune_status add_row(const at_case *one, int64_t r, errors *sums, row_su
 static void note_cosine(const at_case *one, int64_t r, const row_sums *row, double naive_l2, errors *sums,
                         at_finding *finding)
 {
-    bool wide = one->args->dtype == ATTUNE_FP32 || one->args->head_dim_v == 1;
-    if (wide || !row->whole || !(sqrt(row->square) > cosine_signal * sqrt(row->naive_square))) {
+    const bool narrow = one->args->dtype != ATTUNE_FP32 || (one->args->features & ATTUNE_FEATURE_TF32) != 0;
+    if (!narrow || one->args->head_dim_v == 1 || !row->whole ||
+        !(sqrt(row->square) > cosine_signal * sqrt(row->naive_square))) {
         return;
     }
     double naive = fmax(sqrt(row->naive_square / row->square), naive_l2);

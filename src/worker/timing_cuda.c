@@ -440,7 +440,7 @@ static double generous_share(const cuda_timing *on, const cuda_arm *arm)
 
 static double own_share(const cuda_timing *on, const cuda_arm *arm)
 {
-    return at_transform_share(&on->base.wanted.problem, arm->of->traits);
+    return at_transform_share(&on->base.wanted.problem, arm->of->traits, false);
 }
 
 static attune_status replay_and_look(cuda_timing *on, cuda_arm *arm, const attune_tensor *wanted, double share,

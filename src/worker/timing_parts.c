@@ -12,8 +12,8 @@ size_t at_timing_call_bytes(const at_timing *timing)
 
 double at_timing_share(const at_timing *timing, const attune_arm *arm)
 {
-    uint32_t traits = arm->traits | timing->wanted.arm[0]->arm.traits;
-    return at_transform_share(&timing->wanted.problem, traits);
+    const attune_arm *first = &timing->wanted.arm[0]->arm; /* whose result was judged */
+    return at_transform_share(&timing->wanted.problem, arm->traits | first->traits, arm != first);
 }
 
 attune_status at_timing_made(const at_timing *timing, int arm, attune_status status)

@@ -167,12 +167,12 @@ bool at_transform_matches(const at_transform_map *transformed, uint64_t transfor
     return true;
 }
 
-double at_transform_share(const attune_problem *problem, uint32_t traits)
+double at_transform_share(const attune_problem *problem, uint32_t traits, bool of_two)
 {
     enum { PLAIN = 16, TF32 = 192, ACC16 = 512 };
     static const double rounding[] = {[ATTUNE_FP32] = 0x1p-14, [ATTUNE_FP16] = 0x1p-11, [ATTUNE_BF16] = 0x1p-8};
     if (problem->tf32) {
-        return TF32 * rounding[ATTUNE_FP16];
+        return (of_two ? TF32 : PLAIN) * 0x1p-11;
     }
     return ((traits & ATTUNE_TRAIT_ACC16) != 0 ? ACC16 : PLAIN) * rounding[problem->dtype];
 }

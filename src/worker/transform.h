@@ -40,11 +40,11 @@ void at_transform_apply(const at_transform_map *transformed, attune_role role, u
 bool at_transform_matches(const at_transform_map *transformed, uint64_t transform, const attune_tensor *got,
                           double share);
 
-/* How far a result may be off another kernel's of the same inputs, as such a share: 16 roundings in a row (in fp32,
- * what sums in another order and another exponential make of them); 512 where one of the two accumulates in fp16: large
- * logits over 512 keys, computed naively so, are off by up to 360 at 128 columns; 192 of eleven bits with tf32: large
- * logits over 512 keys, computed naively so, are off by up to 63 at 64 columns, and both results may be. Whether a
- * result is right is for the reference to say; this says whether it is that result. */
-double at_transform_share(const attune_problem *problem, uint32_t traits);
+/* How far a result may be off another of the same inputs, as such a share: 16 roundings in a row (in fp32, what sums in
+ * another order and another exponential make of them; with tf32 of its eleven bits); 512 where one of the two
+ * accumulates in fp16: large logits over 512 keys, computed naively so, are off by up to 360 at 128 columns; with tf32
+ * 192 if they are of two kernels: large logits over 512 keys, computed naively so, are off by up to 63 at 64 columns,
+ * and both may be. Whether a result is right is for the reference to say; this says whether it is that result. */
+double at_transform_share(const attune_problem *problem, uint32_t traits, bool of_two);
 
 #endif

@@ -208,6 +208,9 @@ static void causal_from_the_top_left(void **state)
     const char *q = NPY("q.npy", ATTUNE_FP32, 1, 4, 8), *k = NPY("k.npy", ATTUNE_FP32, 2, 9, 8);
     const char *v = NPY("v.npy", ATTUNE_FP32, 3, 9, 8), *out = in_home("o.npy");
     assert_good(COMMAND("run", "--q", q, "--k", k, "--v", v, "--out", out, "--causal", "--offset", "tl"), "offset=tl");
+    assert_good(
+        COMMAND("run", "--q", q, "--k", k, "--v", v, "--out", out, "--causal", "--offset", "tl", "--tf32", "--check"),
+        "offset=tl,tf32");
     void *o_file, *v_file;
     at_array o = read_back(out, &o_file), values = read_back(v, &v_file);
     assert_memory_equal(o.data, values.data, 8 * sizeof(float));

@@ -3,6 +3,7 @@
 #include "base/random.h"
 #include "core/config.h"
 #include "core/problem.h"
+#include "core/recipe.h"
 #include "cuda/cuda.h"
 #include "library/catalogue.h"
 
@@ -38,6 +39,27 @@ static void each_target_has_one_general_kernel(void **state)
             general += (int)(*at)->target == kind && ((*at)->traits & ATTUNE_TRAIT_GENERAL) != 0;
         }
         assert_int_equal(general, 1);
+    }
+}
+
+/* With tf32, a permission, whoever takes the problem without it does so, and has the same arguments. */
+static void a_permission_changes_no_support(void **state)
+{
+    static const char *const texts[] = {"b1,h8,s512,d64,fp32", "b2,h4,s100,d80,fp32,causal,sink,strict"};
+    (void)state;
+    for (const attune_kernel *const *at = at_catalogue; *at != NULL; ++at) {
+        attune_target target = {
+            .size = sizeof target, .kind = ATTUNE_TARGET_CPU, .model = "any", .isa = ATTUNE_ISA_AMX, .threads = 2};
+        assert_true((*at)->target == ATTUNE_TARGET_CPU || at_cuda_typical(90, &target) == ATTUNE_OK);
+        for (size_t i = 0; i < sizeof texts / sizeof *texts; ++i) {
+            attune_problem without, with;
+            assert_ok(attune_problem_parse(texts[i], &without));
+            with = without;
+            with.tf32 = 1;
+            assert_int_equal(at_kernel_supports(*at, &with, &target, NULL),
+                             at_kernel_supports(*at, &without, &target, NULL));
+            assert_int_equal(at_args_roles(*at, &with), at_args_roles(*at, &without));
+        }
     }
 }
 
@@ -245,6 +267,7 @@ int main(void)
         cmocka_unit_test(every_row_keeps_the_contract),
         cmocka_unit_test(names_are_unique),
         cmocka_unit_test(each_target_has_one_general_kernel),
+        cmocka_unit_test(a_permission_changes_no_support),
         cmocka_unit_test(what_is_new_is_refused),
         cmocka_unit_test(masks_where_keys_may_be_hidden_from_all),
         cmocka_unit_test(the_general_kernels_compute_everything),

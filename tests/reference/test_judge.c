@@ -174,6 +174,35 @@ static void test_tf32_permits_tf32(void **state)
     }
 }
 
+/* A single row that is off by a twentieth of itself is caught with tf32 as with fp16. */
+static void test_tf32_judges_each_row(void **state)
+{
+    static const at_family families[] = {AT_FAMILY_LARGE, AT_FAMILY_MIXED, AT_FAMILY_TAIL};
+    (void)state;
+    for (size_t i = 0; i < sizeof families / sizeof families[0]; ++i) {
+        trial on;
+        at_finding finding;
+        trial_draw(&on, "b1,h4,s600,d64,fp32,tf32,causal", families[i], 1, false);
+        attend(&on, ZOO_TF32);
+        assert_int_equal(at_judge_case(&on.truth.one, &finding, NULL), ATTUNE_OK);
+        float *o = on.truth.args.tensor[ATTUNE_O].data;
+        const int64_t *stride = on.truth.args.tensor[ATTUNE_O].stride;
+        for (int64_t head = 0; head < 4; ++head) {
+            float *row = o + head * stride[ATTUNE_STRIDE_HEAD] + 599 * stride[ATTUNE_STRIDE_SEQ];
+            float size = 0;
+            for (int c = 0; c < 64; ++c) {
+                size += row[c] * row[c];
+            }
+            for (int c = 0; c < 64; ++c) {
+                row[c] += (c % 2 == 0 ? 0.05F : -0.05F) * sqrtf(size / 64);
+            }
+        }
+        assert_int_equal(at_judge_case(&on.truth.one, &finding, NULL), ATTUNE_WRONG_RESULT);
+        assert_non_null(strstr(attune_last_detail(), "rule 3"));
+        trial_free(&on);
+    }
+}
+
 /* ---- Known-bad outputs ------------------------------------------------------------------------------------------ */
 
 typedef struct bad {
@@ -544,6 +573,7 @@ int main(void)
         cmocka_unit_test(test_bad_fp32_fails),
         cmocka_unit_test(test_bad_tf32_fails),
         cmocka_unit_test(test_tf32_permits_tf32),
+        cmocka_unit_test(test_tf32_judges_each_row),
         cmocka_unit_test(test_bias_shows_over_a_suite),
         cmocka_unit_test(test_nothing_summed_is_no_bias),
         cmocka_unit_test(test_infinite_tolerance_is_our_error),

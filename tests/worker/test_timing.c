@@ -168,9 +168,10 @@ static void the_coarser_arm_says_how_close_results_lie(void **state)
     at_timing timing = {.wanted = {.problem = {.dtype = ATTUNE_FP16}, .arm = {&coarse, &fine}, .arm_count = 2}};
     const attune_problem *fp16 = &timing.wanted.problem, fp32 = {.dtype = ATTUNE_FP32},
                          tf32 = {.dtype = ATTUNE_FP32, .tf32 = 1};
-    double generous = at_transform_share(fp16, ATTUNE_TRAIT_ACC16);
-    assert_true(at_transform_share(&tf32, 0) > at_transform_share(fp16, 0));
-    assert_true(at_transform_share(&fp32, 0) < at_transform_share(&tf32, 0));
+    double generous = at_transform_share(fp16, ATTUNE_TRAIT_ACC16, true);
+    assert_true(at_transform_share(&tf32, 0, false) == at_transform_share(fp16, 0, false));
+    assert_true(at_transform_share(&tf32, 0, true) > 126 * 0x1p-11 && at_transform_share(&tf32, 0, true) < generous);
+    assert_true(at_transform_share(&fp32, 0, true) == 0x1p-10);
     assert_true(at_timing_share(&timing, &fine.arm) == generous);
     timing.wanted.arm[0] = &fine;
     assert_true(at_timing_share(&timing, &fine.arm) < generous);

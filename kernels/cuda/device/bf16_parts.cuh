@@ -5,10 +5,10 @@
  * products the three smallest, 2^-24 of the whole and less, are left out.
  *
  * Where the problem has TF32 do, two parts: eight bits, and what is left, rounded to eight. Of four products the
- * smallest is left out; so a product has sixteen bits or more, where TF32's has eleven.
+ * smallest is left out, 2^-14 of the whole at most, where TF32 rounds each number to eleven bits.
  *
- * Below 2^-110 the last part is below the least that bf16 holds: `lost` tells. Parts of an infinity are an infinity and
- * NaN, so that whatever is not finite shows as NaN in sums. */
+ * Below 2^-110 the last of three parts is below the least that bf16 holds: `lost` tells, of two parts sooner than need
+ * be. Parts of an infinity are an infinity and NaN, so that whatever is not finite shows as NaN in sums. */
 #ifndef DEVICE_BF16_PARTS_CUH
 #define DEVICE_BF16_PARTS_CUH
 
