@@ -6,8 +6,8 @@ but the splitting is modelled (products and sums are of fp64, weights are rounde
 
 Rows of standard normal queries, keys and values; the same with scores eight times as large; and one key alone, whose
 value O should be. A way to split is the parts of a number, each rounded to so many bits, or all but the last cut off,
-and which products of two parts are kept. Standard output is TSV: the way, products, and of each kind of input the largest |O - O_exact| / the
-largest |O|. The last row is fp32 itself, every product and sum rounded, in order.
+and which products of two parts are kept. Standard output is TSV: the way, products, and of each kind of input the
+largest |O - O_exact| / the largest |O|. The last row is fp32 itself, every product and sum rounded, in order.
 """
 import argparse
 import math
