@@ -14,6 +14,7 @@
 #include "reference/draw_text.h"
 #include "reference/sequence.h"
 #include "reference/truth.h"
+#include "worker/transform.h"
 #include "zoo.h"
 
 /* A case drawn and computed, ready for outputs to be judged; not to be moved. */
@@ -171,6 +172,27 @@ static void test_tf32_permits_tf32(void **state)
         assert_int_equal(judged("b1,h2,s160,d64,fp32", AT_FAMILY_NORMAL, seed, ZOO_TF32, NULL), ATTUNE_WRONG_RESULT);
         assert_int_equal(judged("b1,h2,s160,d64,fp32,tf32", AT_FAMILY_NORMAL, seed, ZOO_BF16, NULL),
                          ATTUNE_WRONG_RESULT);
+    }
+}
+
+/* Large logits: two results of TF32's products are as near each other as at_transform_share has it. */
+static void test_tf32_is_within_half_its_share(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 4; ++seed) {
+        trial on;
+        trial_draw(&on, "b1,h8,s512,d64,fp32,tf32", AT_FAMILY_MIXED, seed, false);
+        const double half = at_transform_share(&on.inputs.problem, 0, true) / 2;
+        const double *wanted = on.truth.one.o_reference, *naive = on.truth.one.o_naive;
+        for (int64_t r = 0; r < on.truth.rows.count; ++r, wanted += 64, naive += 64) {
+            double largest = 0, off = 0;
+            for (int c = 0; c < 64; ++c) {
+                largest = fmax(largest, fabs(wanted[c]));
+                off = fmax(off, fabs(wanted[c] - naive[c]));
+            }
+            assert_true(off <= half * largest);
+        }
+        trial_free(&on);
     }
 }
 
@@ -573,6 +595,7 @@ int main(void)
         cmocka_unit_test(test_bad_fp32_fails),
         cmocka_unit_test(test_bad_tf32_fails),
         cmocka_unit_test(test_tf32_permits_tf32),
+        cmocka_unit_test(test_tf32_is_within_half_its_share),
         cmocka_unit_test(test_tf32_judges_each_row),
         cmocka_unit_test(test_bias_shows_over_a_suite),
         cmocka_unit_test(test_nothing_summed_is_no_bias),
