@@ -24,10 +24,13 @@ struct current {
     bool whole; /* the block has it from its first unit on */
 };
 
-ATTUNE_INLINE void begin_rows(const attune_args &args, const job &j, const query_rows &rows, int unit,
-                              const element_place &at, Shared &shared, current &now)
+/* Whether a job's queries are read as soon as the products of the job before are done, not when it begins: they come
+ * behind all that is under way. */
+constexpr bool QUERIES_EARLY = !alike_units && Q_REGISTERS;
+
+ATTUNE_INLINE void begin_rows(const attune_args &args, const job &j, int unit, const element_place &at, Shared &shared,
+                              current &now)
 {
-    load_queries<threads>(args, j, rows, shared.q, now.q);
     now.v = view_of(args, j);
     if constexpr (ALONE) {
         now.to = find_output(args, j, at);
@@ -379,12 +382,19 @@ ATTUNE_INLINE void visit_units(const attune_args &args, const units &all, const 
 #pragma unroll 1
     for (int unit = begin; unit < c.end; ++unit) {
         if (ALONE && PIECES == 0 && unit == now.v.j.end) {
-            const job next = job_with(args, all, unit);
-            begin_rows(args, next, find_queries(args, next), unit, at, shared, now);
+            const job next = job_behind(args, all, now.v.j, unit);
+            if constexpr (!QUERIES_EARLY) {
+                load_queries<threads>(args, next, find_queries(args, next), shared.q, now.q);
+            }
+            begin_rows(args, next, unit, at, shared, now);
         }
         const int span = span_of(now.v.j, unit);
         warp_state state;
         visit_span(args, all, now.v, span, now.q, c, r, shared, state);
+        if (QUERIES_EARLY && unit + 1 == now.v.j.end && unit + 1 < c.end) {
+            const job next = job_behind(args, all, now.v.j, unit + 1);
+            load_queries<threads>(args, next, find_queries(args, next), shared.q, now.q);
+        }
         own_part part;
         join_warps(shared, state, at, unit + 1 == c.end, part);
         if (all.together) {
@@ -486,7 +496,8 @@ ATTUNE_INLINE int find_share(const attune_args &args, Shared &shared, int *befor
         }
     }
     if (begin < c.end) {
-        begin_job(args, all, c, begin);
+        c.j = job_with(args, all, begin);
+        begin_job(c, c.end, begin);
     }
     return begin;
 }
@@ -628,6 +639,7 @@ extern "C" __global__ void __launch_bounds__(threads, BLOCKS) fwd_decode(const _
         copy_part(args, first, span_of(first, begin), 0, TILES, true, settled_end, shared);
     } else if (settled && begin < c.end) {
         read_entries(args, c, shared);
+        look_ahead(args, all, c, shared);
         copied = copy_settled(args, all, c, shared);
     }
     if (PREFETCHES && !settled && begin < c.end) {
@@ -644,13 +656,17 @@ extern "C" __global__ void __launch_bounds__(threads, BLOCKS) fwd_decode(const _
     if (!all.together || begin < c.end) {
         if (at_once) {
             copy_part(args, first, span_of(first, begin), 0, 1, false, settled_end, shared);
-        } else if (!settled && !foretold) {
-            read_entries(args, c, shared);
+        } else if (!settled) {
+            if (!foretold) {
+                read_entries(args, c, shared);
+            }
+            look_ahead(args, all, c, shared);
         }
         if (!at_once && copied == 0) {
             copy_tile(args, all, c, shared);
         }
-        begin_rows(args, first, rows, begin, at, shared, now);
+        load_queries<threads>(args, first, rows, shared.q, now.q);
+        begin_rows(args, first, begin, at, shared, now);
         if (at_once) {
             copy_part(args, first, span_of(first, begin), 1, TILES, false, settled_end, shared);
         }

@@ -114,6 +114,7 @@ struct units {
     int total;
     int share, more; /* of a block, while there are any; the first `more` blocks have one more */
     bool together;   /* clusters have a job each */
+    int group;       /* query heads that share one of K and V */
 };
 
 /* Sums of the sequences' units into `before`, [batch + 1] in shared memory; `sums` has room for a number a warp. All
@@ -197,7 +198,7 @@ ATTUNE_INLINE bool are_even(const attune_args &args, const units &all, int threa
 
 ATTUNE_INLINE units find_units(const attune_args &args, int threads, int *before, int *sums)
 {
-    units all = {before, 0, 0, 0, 0, CLUSTER > 0};
+    units all = {before, 0, 0, 0, 0, CLUSTER > 0, heads_of_group(args)};
     if constexpr (alike_units) {
         all.each = args.batch > 0 ? units_of(args, sequence_of(args, 0)) : 0;
         all.total = all.each * (int)args.batch;
@@ -279,6 +280,38 @@ ATTUNE_INLINE job job_with(const attune_args &args, const units &all, int unit)
     j.first_span = spans.first;
     j.keys = keys_of_sequence(args, at);
     return j;
+}
+
+/* The job behind one, which begins with a unit that there is: as job_with finds it, without a search and divisions.
+ * NOTE: the instructions between two jobs are what a block waits for that has many short ones. */
+ATTUNE_INLINE job job_behind(const attune_args &args, const units &all, const job &j, int unit)
+{
+    if constexpr (alike_units) {
+        return job_with(args, all, unit);
+    }
+    job next = j;
+    next.begin = unit;
+    next.first_row += ROWS;
+    if (next.begin < all.before[j.batch + 1]) {
+        next.end = next.begin + j.end - j.begin;
+        if (next.first_row >= (int)sequence_kept(args, all.before, j.batch).length_q * all.group) {
+            next.first_row = 0;
+            ++next.head;
+        }
+        return next;
+    }
+    do {
+        ++next.batch;
+    } while (all.before[next.batch + 1] == next.begin);
+    const sequence at = sequence_kept(args, all.before, next.batch);
+    const span_range spans = spans_of(args, at);
+    next.head = 0;
+    next.first_row = 0;
+    next.first_kv = (int)at.first_kv;
+    next.end = next.begin + spans.count;
+    next.first_span = spans.first;
+    next.keys = keys_of_sequence(args, at);
+    return next;
 }
 
 ATTUNE_INLINE int span_of(const job &j, int unit)

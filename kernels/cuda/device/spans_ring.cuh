@@ -63,6 +63,12 @@ ATTUNE_INLINE box box_of(const attune_args &args, int number)
     return b;
 }
 
+/* The tile that a team asks entries for: STAGES ahead of what it copies, perhaps of a job behind. */
+struct place_ahead {
+    job j;
+    int key, stop;
+};
+
 /* The tile that a team copies next: boxes its first warp, rows all. */
 struct cursor {
     job j;
@@ -70,17 +76,30 @@ struct cursor {
     int key, stop; /* keys of the job from `stop` on are not the block's */
     unsigned stage;
     box own;
+    place_ahead ahead; /* where K and V are pools */
 };
 
-/* The team's first tile of the job, from a unit on, that some row sees. */
-ATTUNE_INLINE void begin_job(const attune_args &args, const units &all, cursor &c, int unit)
+/* The team's first tile of the job `to.j`, from a unit on, that some row sees; the block's units end before `end`. */
+template <class Place> ATTUNE_INLINE void begin_job(Place &to, int end, int unit)
 {
-    c.j = job_with(args, all, unit);
-    c.stop = min(c.j.keys.end, span_of(c.j, min(c.j.end, c.end)) * SPAN);
-    c.key = tile_key(span_of(c.j, unit), 0);
-    while (c.key + TILE <= c.j.keys.first) {
-        c.key += stride;
+    to.stop = min(to.j.keys.end, span_of(to.j, min(to.j.end, end)) * SPAN);
+    to.key = tile_key(span_of(to.j, unit), 0);
+    while (to.key + TILE <= to.j.keys.first) {
+        to.key += stride;
     }
+}
+
+/* Whether there is a tile to ask entries for. */
+ATTUNE_INLINE bool find_ahead(const attune_args &args, const units &all, cursor &c)
+{
+    while (c.ahead.key >= c.ahead.stop) {
+        if (c.ahead.j.end >= c.end) {
+            return false;
+        }
+        c.ahead.j = job_behind(args, all, c.ahead.j, c.ahead.j.end);
+        begin_job(c.ahead, c.end, c.ahead.j.begin);
+    }
+    return true;
 }
 
 ATTUNE_INLINE void read_entries(const attune_args &args, const cursor &c, Shared &shared)
@@ -90,15 +109,44 @@ ATTUNE_INLINE void read_entries(const attune_args &args, const cursor &c, Shared
     }
 }
 
+/* Entries of the first job's first tiles are there; where it has fewer than there are stages those of jobs behind it
+ * are read. */
+ATTUNE_INLINE void look_ahead(const attune_args &args, const units &all, cursor &c, Shared &shared)
+{
+    if constexpr (PAGED) {
+        c.ahead = place_ahead{c.j, c.key + (int)STAGES * stride, c.stop};
+        if (c.ahead.key < c.stop + stride) {
+            return;
+        }
+        c.ahead.key = c.key;
+#pragma unroll 1
+        for (unsigned i = 0; i < STAGES; ++i, c.ahead.key += stride) {
+            const bool is_first = c.ahead.j.begin == c.j.begin && c.ahead.key < c.stop;
+            if (is_first || !find_ahead(args, all, c)) {
+                continue;
+            }
+#pragma unroll
+            for (int slot = 0; slot < SLOTS; ++slot) {
+                const share own = share_of(slot);
+                if (share_is_seen(c.ahead.j, own, c.ahead.key)) {
+                    shared.next[team_of()].entry[(c.stage + i) % STAGES][slot][team_lane()] =
+                        *entry_at(args, c.ahead.j, own, c.ahead.key);
+                }
+            }
+        }
+    }
+}
+
 /* Whether there is a tile left. */
-ATTUNE_INLINE bool find_tile(const attune_args &args, const units &all, cursor &c, Shared &shared)
+ATTUNE_INLINE bool find_tile(const attune_args &args, const units &all, cursor &c)
 {
     while (c.key >= c.stop) {
         if (c.j.end >= c.end) {
             return false;
         }
-        begin_job(args, all, c, c.j.end);
-        read_entries(args, c, shared);
+        const int unit = c.j.end;
+        c.j = job_behind(args, all, c.j, unit);
+        begin_job(c, c.end, unit);
     }
     return true;
 }
@@ -159,7 +207,7 @@ constexpr int arrivals = (BOXES ? 1 : 0) + (!PAGED ? 0 : BOXES ? boxes : team_la
 /* Starts copying the next tile, if there is one. */
 ATTUNE_INLINE void copy_tile(const attune_args &args, const units &all, cursor &c, Shared &shared)
 {
-    if (!find_tile(args, all, c, shared)) {
+    if (!find_tile(args, all, c)) {
         return;
     }
     const unsigned stage = ptx_cvta_shared(shared.ring[team_of()]) + c.stage * bytes_stage;
@@ -177,8 +225,9 @@ ATTUNE_INLINE void copy_tile(const attune_args &args, const units &all, cursor &
         copy_boxes(args, c, entry[0], stage, barrier);
     }
     if constexpr (PAGED) {
-        if (c.key + STAGES * stride < c.stop) {
-            copy_next(args, c.j, c.key + STAGES * stride, c.stage, shared.next[team_of()]);
+        if (find_ahead(args, all, c)) {
+            copy_next(args, c.ahead.j, c.ahead.key, c.stage, shared.next[team_of()]);
+            c.ahead.key += stride;
         }
         if (!BOXES || team_lane() < boxes) {
             ptx_cp_async_mbarrier_arrive_noinc(barrier);
