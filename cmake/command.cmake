@@ -38,6 +38,9 @@ if(ATTUNE_COMMAND_SOURCES)
   # Everything but main(), so that tests can link it.
   add_library(attune_command STATIC ${ATTUNE_COMMAND_SOURCES})
   target_link_libraries(attune_command PUBLIC attune_gate_static PRIVATE attune_flags)
+  if(ATTUNE_SANITIZE)
+    target_compile_options(attune_command PRIVATE -O0) # nothing in it takes long, but for being optimized
+  endif()
 endif()
 # Gives older evidence its digests of code; built when asked for.
 add_executable(carry_evidence EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tools/carry_evidence.c)

@@ -15,7 +15,7 @@ foreach(unit ${ATTUNE_UNITS})
   set_tests_properties(sanitize.${unit} PROPERTIES LABELS sanitize FIXTURES_REQUIRED sanitized)
 endforeach()
 # What these compile is in a cache by then: compiling is the run-time compiler's work, and takes longer in here.
-foreach(unit cuda.drawn cuda.shipped cuda.stages cuda.units evidence.verify gate.zoo_cuda)
+foreach(unit cuda.drawn cuda.harness cuda.shipped cuda.stages cuda.units evidence.verify gate.zoo_cuda)
   set_tests_properties(sanitize.${unit} PROPERTIES DEPENDS ${unit})
 endforeach()
 # The longest begin first, so that none is left over at the end.

@@ -168,12 +168,13 @@ static inline void fixture_provider_close(at_provider *provider)
     free(provider->cache);
 }
 
-/* Compiles each row that a kernel ships for every architecture, as predicted and without spills, stack or warnings. For
- * kernels that are in no catalogue; false where there is no compiler. */
-static inline bool fixture_ships(const attune_kernel *kernel)
+/* Compiles each row that a kernel ships for every architecture, as predicted and without spills, stack or warnings;
+ * with a cache in the folder `place`. For kernels that are in no catalogue; false where there is no compiler. */
+static inline bool fixture_ships(const attune_kernel *kernel, const char *place)
 {
     static const int archs[] = {80, 86, 89, 90, 100, 120};
-    at_provider provider = {.nvrtc = fixture_compiler()};
+    at_provider provider;
+    fixture_provider_open(&provider, place);
     for (const attune_shipped *shipped = kernel->shipped; provider.nvrtc != NULL && shipped->problem != NULL;
          ++shipped) {
         for (size_t i = 0; i < sizeof archs / sizeof archs[0]; ++i) {
@@ -197,7 +198,7 @@ static inline bool fixture_ships(const attune_kernel *kernel)
         }
     }
     bool compiled = provider.nvrtc != NULL;
-    at_nvrtc_close(provider.nvrtc);
+    fixture_provider_close(&provider);
     return compiled;
 }
 

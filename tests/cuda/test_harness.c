@@ -15,7 +15,7 @@ static void the_descriptor_is_sound(void **state)
 static void every_stage_compiles_as_predicted(void **state)
 {
     (void)state;
-    if (!fixture_ships(&at_kernel_harness)) {
+    if (!fixture_ships(&at_kernel_harness, ATTUNE_KERNEL_CACHE)) {
         skip();
     }
 }
@@ -27,7 +27,8 @@ static void fillers_have_what_they_fill(void **state)
     static const int stack_bytes[FILLERS] = {0, 1024, 16384};
     static const int archs[] = {80, 86, 90, 100, 120};
     (void)state;
-    at_provider provider = {.nvrtc = fixture_compiler()};
+    at_provider provider;
+    fixture_provider_open(&provider, ATTUNE_KERNEL_CACHE);
     for (size_t i = 0; i < FILLERS * sizeof archs / sizeof archs[0] && provider.nvrtc != NULL; ++i) {
         const int stage = POISON_SMEM + (int)(i % FILLERS);
         const attune_config config = {{stage}};
@@ -45,7 +46,7 @@ static void fillers_have_what_they_fill(void **state)
         assert_int_equal(cubin.entry[0].spill_bytes, 0);
         at_artifact_free(&artifact);
     }
-    at_nvrtc_close(provider.nvrtc);
+    fixture_provider_close(&provider);
 }
 
 int main(void)

@@ -15,6 +15,7 @@
 #include "core/config.h"
 #include "core/term.h"
 #include "cuda/build.h"
+#include "kernels/cuda_modelled/run.h"
 #include "library/catalogue.h"
 #include "library/context.h"
 
@@ -27,7 +28,8 @@ static struct {
     attune_target target;
     attune_steps steps;
     attune_config config;
-    void (*run[ATTUNE_STEPS_MAX])(const attune_args *args, unsigned x, unsigned y, unsigned across, unsigned down);
+    model_step run[ATTUNE_STEPS_MAX];
+    model_runner *runner; /* of model.cc */
     folder folder;
     attune_context *context;
     uint64_t turn; /* of configs */
@@ -52,14 +54,14 @@ static void attend(const attune_args *args, int64_t item, void *scratch)
     int64_t across = 0, all = 0;
     (void)scratch;
     blocks_of(args, 0, &across, &all);
-    model.run[0](args, (unsigned)(item % across), (unsigned)(item / across), (unsigned)across,
+    model.runner(&model.run[0], args, (unsigned)(item % across), (unsigned)(item / across), (unsigned)across,
                  (unsigned)(all / across));
     for (int step = 1; item == all - 1 && step < model.steps.count; ++step) {
         int64_t count = 0;
         blocks_of(args, step, &across, &count);
         for (int64_t i = 0; i < count; ++i) {
-            model.run[step](args, (unsigned)(i % across), (unsigned)(i / across), (unsigned)across,
-                            (unsigned)(count / across));
+            model.runner(&model.run[step], args, (unsigned)(i % across), (unsigned)(i / across), (unsigned)across,
+                         (unsigned)(count / across));
         }
     }
 }
@@ -177,38 +179,78 @@ static attune_config next_config(const attune_problem *problem)
     return config;
 }
 
-/* The model behind the definitions that the device's compiler is given; for an architecture without its own words. */
-static void compile(const at_build *build, const attune_step_kernel *step, const char *path)
+#define MODELLED ATTUNE_SOURCE_DIR "/tests/kernels/cuda_modelled"
+
+/* Compiles a file of the model to a library. */
+static void compile(const char *options, const char *file, const char *path)
 {
     char words[8192];
     at_text command;
     at_text_init_fixed(&command, words, sizeof words);
-    at_text_add(&command, "c++ -w -Wno-psabi -O1 -std=gnu++17 -fPIC -shared -fno-strict-aliasing -ffp-contract=off");
-    for (int i = 0; i < build->option_count; ++i) {
-        if (strncmp(build->option[i], "-D", 2) == 0 && strncmp(build->option[i], "-DATTUNE_ARCH", 13) != 0) {
-            at_text_add(&command, " %s", build->option[i]);
-        }
-    }
-    at_text_add(&command,
-                " -DATTUNE_ARCH=80 -DATTUNE_ARCH_FEATURES=0 -DMODEL_ENTRY=%s -DMODEL_THREADS=%d -DMODEL_CLUSTER=%d "
-                "'-DMODEL_SOURCE=\"%s\"'",
-                step->entry, step->block[0], step->cluster[0], model.kernel->source);
-    for (int i = 0; i < model.steps.step[0].as.kernel.map_count; ++i) {
-        at_text_add(&command, i == 0 ? " -DMODEL_BOXES=%d" : ",%d", model.steps.step[0].as.kernel.map[i].box[1]);
-    }
-    at_text_add(&command, " -I%s/tests/kernels/cuda_modelled -I%s/kernels/cuda -I%s/include", ATTUNE_SOURCE_DIR,
-                ATTUNE_SOURCE_DIR, ATTUNE_SOURCE_DIR);
-    at_text_add(&command, " %s/tests/kernels/cuda_modelled/model.cc -o %s", ATTUNE_SOURCE_DIR, path);
+    at_text_add(&command, "c++ -w -Wno-psabi -std=gnu++17 -fPIC -shared -fno-strict-aliasing -ffp-contract=off "
+                          "-fno-rtti -fno-exceptions -fno-gnu-unique");
+    at_text_add(&command, " -I%s -I%s/kernels/cuda -I%s/include%s %s/%s -o %s", MODELLED, ATTUNE_SOURCE_DIR,
+                ATTUNE_SOURCE_DIR, options, MODELLED, file, path);
     assert_ok(at_text_status(&command, "a command"));
     if (system(words) != 0) { /* NOLINT(cert-env33-c): a test's own words */
         fail_msg("does not compile: %s", words);
     }
 }
 
+/* The kernel behind the definitions that the device's compiler is given; for an architecture without its own words. It
+ * runs a few times: compiling it takes as long, and better code would not be worth its making. */
+static void compile_kernel(const at_build *build, const char *path)
+{
+    char words[7168];
+    at_text options;
+    at_text_init_fixed(&options, words, sizeof words);
+    at_text_add(&options, " -Og -march=native -DATTUNE_ARCH=80 -DATTUNE_ARCH_FEATURES=0 '-DMODEL_SOURCE=\"%s\"'",
+                model.kernel->source);
+    for (int i = 0; i < build->option_count; ++i) {
+        if (strncmp(build->option[i], "-D", 2) == 0 && strncmp(build->option[i], "-DATTUNE_ARCH", 13) != 0) {
+            at_text_add(&options, " %s", build->option[i]);
+        }
+    }
+    for (int i = 0; i < model.steps.count; ++i) {
+        at_text_add(&options, "%s%s", i == 0 ? " -DMODEL_ENTRIES=" : ",", model.steps.step[i].as.kernel.entry);
+    }
+    assert_ok(at_text_status(&options, "options"));
+    compile(words, "kernel.cc", path);
+}
+
+/* What runs blocks, for all kernels: they find it by its names. */
+static void load_runner(void)
+{
+    char path[PATH_MAX];
+    folder_path(&model.folder, "model.so", path);
+    compile(" -O2", "model.cc", path);
+    void *code = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    assert_non_null(code);
+    *(void **)&model.runner = dlsym(code, "model_run");
+    assert_non_null(model.runner);
+}
+
+static void describe_step(void *code, int index, int smem_bytes)
+{
+    const attune_step_kernel *step = &model.steps.step[index].as.kernel;
+    assert_true(step->map_count <= MODEL_MAPS_MOST);
+    model.run[index] = (model_step){.index = index,
+                                    .threads = step->block[0],
+                                    .cluster = step->cluster[0],
+                                    .smem_bytes = smem_bytes,
+                                    .maps = step->map_count};
+    *(void **)&model.run[index].enter = dlsym(code, "model_enter");
+    assert_non_null(model.run[index].enter);
+    for (int i = 0; i < step->map_count; ++i) {
+        model.run[index].map[i].role = step->map[i].role;
+        model.run[index].map[i].rows = step->map[i].box[1];
+    }
+}
+
 static attune_status plan_modelled(void *self, const attune_problem *problem, attune_plan **plan)
 {
     static at_build build;
-    char name[AT_DIGEST_TEXT_MAX + 24], path[PATH_MAX];
+    char name[AT_DIGEST_TEXT_MAX + 8], path[PATH_MAX];
     at_recipe recipe;
     (void)self;
     if (!at_kernel_supports(model.kernel, problem, &model.target, NULL)) {
@@ -218,16 +260,18 @@ static attune_status plan_modelled(void *self, const attune_problem *problem, at
     assert_ok(at_recipe_ask(model.kernel, problem, &model.target, &model.config, &recipe));
     assert_ok(at_build_gather(&recipe, &model.target, &build));
     model.steps = recipe.steps;
+    (void)snprintf(name, sizeof name, "%s.so", build.digest);
+    folder_path(&model.folder, name, path);
+    if (model.runner == NULL) {
+        load_runner();
+    }
+    if (access(path, R_OK) != 0) {
+        compile_kernel(&build, path);
+    }
+    void *code = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    assert_non_null(code);
     for (int i = 0; i < model.steps.count; ++i) {
-        (void)snprintf(name, sizeof name, "%s.%d.so", build.digest, i);
-        folder_path(&model.folder, name, path);
-        if (access(path, R_OK) != 0) {
-            compile(&build, &model.steps.step[i].as.kernel, path);
-        }
-        void *code = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-        assert_non_null(code);
-        *(void **)&model.run[i] = dlsym(code, "model_run");
-        assert_non_null(model.run[i]);
+        describe_step(code, i, recipe.resources.smem_bytes);
     }
     return at_plan_kernel(model.context, problem, model_kernel(), "", plan);
 }

@@ -1,5 +1,5 @@
-/* Runs a block of a CUDA kernel on a CPU: its threads are contexts that take turns wherever they wait for one another.
- * MODEL_SOURCE is the kernel's source, MODEL_ENTRY its entry; the rest is defined as for the device.
+/* Runs a block of a CUDA kernel (kernel.cc) on a CPU: its threads are contexts that take turns wherever they wait for
+ * one another.
  *
  * A cluster's blocks have the memory by turns, in which they go on until all of a block's threads wait for the others.
  * What threads do to each other's memory between two barriers is found where it shows: a warp goes on until it waits
@@ -7,38 +7,24 @@
  * waited for holds NaN. What barriers, indices and addresses do wrong is found. */
 #include "model.h"
 
-#include MODEL_SOURCE
-
 #include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ucontext.h>
 #include <vector>
 
-#ifndef MODEL_CLUSTER
-#define MODEL_CLUSTER 1
-#endif
+#include "run.h"
+
+enum { THREADS_MOST = 512, WARPS_MOST = THREADS_MOST / 32, CLUSTER_MOST = 8 };
 
 three threadIdx, blockIdx, gridDim, blockDim;
 alignas(1024) unsigned char memory[1 << 18];
-static unsigned char memory_of[MODEL_CLUSTER][MODEL_CLUSTER > 1 ? sizeof memory : 1]; /* of blocks that do not run */
+static unsigned char memory_of[CLUSTER_MOST][sizeof memory]; /* of a cluster's blocks that do not run */
 
 namespace
 {
-enum {
-    ALL_THREADS = MODEL_THREADS,
-    ALL_WARPS = ALL_THREADS / 32,
-    STACK_BYTES = 1 << 16,
-    WORDS_MOST = 6,
-    BARRIER_COUNT = 16,
-    COPIES_MOST = 1 << 12
-};
-static_assert(ALL_THREADS % 32 == 0, "whole warps");
-#ifdef ATTUNE_SMEM_BYTES
-enum { MEMORY_BYTES = ATTUNE_SMEM_BYTES };
-#else
-enum { MEMORY_BYTES = 0 };
-#endif
+enum { STACK_BYTES = 1 << 16, WORDS_MOST = 6, BARRIER_COUNT = 16, COPIES_MOST = 1 << 12 };
 
 struct meeting {
     int arrived, turns;
@@ -77,20 +63,21 @@ static_assert(sizeof(mbarrier) == 8, "as many bytes as the device's");
 /* A block: its threads, and what they wait for. */
 struct block {
     std::vector<arrival> arriving;
-    jmp_buf context[ALL_THREADS];
-    bool begun[ALL_THREADS], ended[ALL_THREADS];
-    copies under_way[ALL_THREADS];
+    jmp_buf context[THREADS_MOST];
+    bool begun[THREADS_MOST], ended[THREADS_MOST];
+    copies under_way[THREADS_MOST];
     int alive, resumed, waiting; /* threads; the one that goes on; those that wait for the cluster */
-    int turns[ALL_THREADS];      /* that it has waited for */
-    meeting of_block, of_warp[ALL_WARPS], of_group[(ALL_WARPS + 3) / 4], named[BARRIER_COUNT];
+    int turns[THREADS_MOST];     /* that it has waited for */
+    meeting of_block, of_warp[WARPS_MOST], of_group[WARPS_MOST / 4], named[BARRIER_COUNT];
 };
 
 ucontext_t home, start;
-alignas(16) unsigned char stack[MODEL_CLUSTER][ALL_THREADS][STACK_BYTES];
-block blocks[MODEL_CLUSTER];
+alignas(16) unsigned char stack[CLUSTER_MOST][THREADS_MOST][STACK_BYTES];
+block blocks[CLUSTER_MOST];
 int rank; /* of the block that runs */
 int cluster_arrived, cluster_turns;
 attune_args the_args;
+model_step the_step;
 
 block &own_block()
 {
@@ -111,15 +98,13 @@ void fail(const char *what)
 [[noreturn]] void leave_block()
 {
     own_block().resumed = (int)threadIdx.x;
-    for (int i = 1; i <= MODEL_CLUSTER; ++i) {
-        const int next = (rank + i) % MODEL_CLUSTER;
+    for (int i = 1; i <= the_step.cluster; ++i) {
+        const int next = (rank + i) % the_step.cluster;
         if (blocks[next].alive > 0) {
-            std::memcpy(memory_of[rank], memory, sizeof memory_of[0]);
+            std::memcpy(memory_of[rank], memory, sizeof memory);
             blockIdx.x += (unsigned)(next - rank);
             rank = next;
-            if (MODEL_CLUSTER > 1) {
-                std::memcpy(memory, memory_of[rank], sizeof memory_of[0]);
-            }
+            std::memcpy(memory, memory_of[rank], sizeof memory);
             go_to(blocks[rank].resumed);
         }
     }
@@ -130,7 +115,7 @@ void fail(const char *what)
 void run_thread()
 {
     const int own = (int)threadIdx.x;
-    MODEL_ENTRY(the_args);
+    the_step.enter(the_step.index, &the_args);
     block &b = own_block();
     if (b.under_way[own].count > 0) {
         fail("ends with copies under way");
@@ -149,7 +134,7 @@ void begin_thread()
     run_thread();
     int next = (int)threadIdx.x;
     do {
-        next = (next + 1) % ALL_THREADS;
+        next = next + 1 == the_step.threads ? 0 : next + 1;
     } while (own_block().ended[next]);
     go_to(next);
 }
@@ -178,7 +163,7 @@ int next_thread(bool same_warp)
     const int own = (int)threadIdx.x;
     int next = own;
     do {
-        next = same_warp ? own / 32 * 32 + (next + 1) % 32 : (next + 1) % ALL_THREADS;
+        next = same_warp ? own / 32 * 32 + (next + 1) % 32 : next + 1 == the_step.threads ? 0 : next + 1;
     } while (own_block().ended[next]);
     return next;
 }
@@ -225,7 +210,7 @@ bool model_block(bool yes)
 
 static meeting &barrier_of(int id, int threads)
 {
-    if (id <= 0 || id >= BARRIER_COUNT || threads % 32 != 0 || threads > ALL_THREADS) {
+    if (id <= 0 || id >= BARRIER_COUNT || threads % 32 != 0 || threads > the_step.threads) {
         fail("no such barrier");
     }
     return own_block().named[id];
@@ -270,7 +255,7 @@ void model_warp_words(const unsigned *brought, int words, unsigned (*all)[32])
 
 void *model_shared(unsigned at, unsigned bytes)
 {
-    if (at % bytes != 0 || at > (unsigned)MEMORY_BYTES - bytes) {
+    if (at % bytes != 0 || at > (unsigned)the_step.smem_bytes - bytes) {
         fail("an address beside shared memory");
     }
     return memory + at;
@@ -362,46 +347,26 @@ void model_barrier_arrive_behind_copies(unsigned barrier)
 
 int model_map_index(const void *map)
 {
-#ifdef MODEL_BOXES
-    return (int)static_cast<const attune_tensor_map *>(map)->opaque[0];
-#else
-    (void)map;
-    return -1;
-#endif
+    return the_step.maps == 0 ? -1 : (int)static_cast<const attune_tensor_map *>(map)->opaque[0];
 }
 
-#ifdef MODEL_BOXES
 enum { LINE_BYTES = 128 };
-static const int box_rows[] = {MODEL_BOXES};
-
-/* The tensor that a map is of. */
-static int role_of(int map)
-{
-#ifdef ATTUNE_MAP_Q
-    if (map == ATTUNE_MAP_Q) {
-        return ATTUNE_Q;
-    }
-#endif
-#ifdef ATTUNE_MAP_O
-    if (map == ATTUNE_MAP_O) {
-        return ATTUNE_O;
-    }
-#endif
-    return map == ATTUNE_MAP_K ? ATTUNE_K : ATTUNE_V;
-}
 
 /* The element's place, or none beyond the tensor. */
 static unsigned short *element_of(const arrival &box, int row, int column)
 {
-    const int role = role_of(box.map);
-    const bool of_q = role == ATTUNE_Q || role == ATTUNE_O, paged = ATTUNE_HAS_PAGED && !of_q;
-    const bool packed = ATTUNE_HAS_VARLEN && !paged;
+    const int role = the_step.map[box.map].role;
+    const bool of_q = role == ATTUNE_Q || role == ATTUNE_O;
+    const bool paged = (the_args.features & ATTUNE_FEATURE_PAGED) != 0 && !of_q;
+    const bool packed = (the_args.features & ATTUNE_FEATURE_VARLEN) != 0 && !paged;
     const attune_tensor &from = the_args.tensor[role];
     const long long longest = of_q ? the_args.seqlen_q : the_args.seqlen_kv;
-    const long long rows = paged ? ATTUNE_PAGE_SIZE : packed ? (of_q ? the_args.total_q : the_args.total_kv) : longest;
+    const long long rows = paged    ? the_args.page_size
+                           : packed ? (of_q ? the_args.total_q : the_args.total_kv)
+                                    : longest;
     const long long batches = paged ? the_args.page_count : packed ? 1 : the_args.batch;
     const long long heads = of_q ? the_args.heads_q : the_args.heads_kv;
-    const int columns = role == ATTUNE_Q || role == ATTUNE_K ? ATTUNE_HEAD_DIM_QK : ATTUNE_HEAD_DIM_V;
+    const int columns = role == ATTUNE_Q || role == ATTUNE_K ? the_args.head_dim_qk : the_args.head_dim_v;
     if (row < 0 || row >= rows || column >= columns || box.head >= heads || box.batch < 0 ||
         (!packed && box.batch >= batches)) {
         return nullptr;
@@ -419,7 +384,7 @@ static unsigned char *swizzled(const arrival &box, int row, int column)
 
 static void bring_box(const arrival &box)
 {
-    for (int row = 0; row < box_rows[box.map]; ++row) {
+    for (int row = 0; row < the_step.map[box.map].rows; ++row) {
         for (int column = 0; column < 64; ++column) {
             const unsigned short *from = element_of(box, box.row + row, box.column + column);
             const unsigned short element = from == nullptr ? 0 : *from;
@@ -427,22 +392,25 @@ static void bring_box(const arrival &box)
         }
     }
     mbarrier &at = barrier_at(box.barrier);
-    at.bytes -= box_rows[box.map] * LINE_BYTES;
+    at.bytes -= the_step.map[box.map].rows * LINE_BYTES;
     end_phase(at);
 }
 
 static void check_box(unsigned shared, int map)
 {
+    if (map < 0 || map >= the_step.maps) {
+        fail("a box without a map");
+    }
     if (shared % LINE_BYTES != 0) {
         fail("a box beside its lines");
     }
-    (void)model_shared(shared + (box_rows[map] - 1) * LINE_BYTES, LINE_BYTES);
+    (void)model_shared(shared + (the_step.map[map].rows - 1) * LINE_BYTES, LINE_BYTES);
 }
 
 void model_box(unsigned shared, int map, unsigned barrier, int column, int row, int head, int batch)
 {
     check_box(shared, map);
-    std::memset(memory + shared, 0xff, box_rows[map] * LINE_BYTES);
+    std::memset(memory + shared, 0xff, the_step.map[map].rows * LINE_BYTES);
     own_block().arriving.push_back({barrier, {shared, 0, nullptr, 0}, map, column, row, head, batch, false});
 }
 
@@ -450,28 +418,13 @@ void model_store_box(unsigned shared, int map, int column, int row, int head, in
 {
     const arrival box = {0, {shared, 0, nullptr, 0}, map, column, row, head, batch, false};
     check_box(shared, map);
-    for (int i = 0; i < box_rows[map] * 64; ++i) {
+    for (int i = 0; i < the_step.map[map].rows * 64; ++i) {
         unsigned short *to = element_of(box, row + i / 64, column + i % 64);
         if (to != nullptr) {
             std::memcpy(to, swizzled(box, i / 64, i % 64), sizeof *to);
         }
     }
 }
-#else
-static void bring_box(const arrival &)
-{
-}
-
-void model_box(unsigned, int, unsigned, int, int, int, int)
-{
-    fail("a box without a map");
-}
-
-void model_store_box(unsigned, int, int, int, int, int)
-{
-    fail("a box without a map");
-}
-#endif
 
 /* All that is to arrive at a barrier does. */
 static void bring(unsigned barrier)
@@ -521,7 +474,7 @@ void model_bulk(unsigned shared, const void *global, unsigned bytes, unsigned ba
 
 void model_cluster_arrive()
 {
-    if (++cluster_arrived == MODEL_CLUSTER * ALL_THREADS) {
+    if (++cluster_arrived == the_step.cluster * the_step.threads) {
         cluster_arrived = 0;
         ++cluster_turns;
     }
@@ -570,7 +523,7 @@ void model_cluster_send(unsigned remote, const float *from, unsigned bytes, unsi
 
 unsigned model_cluster_address(unsigned shared, unsigned of)
 {
-    if (of >= MODEL_CLUSTER) {
+    if (of >= (unsigned)the_step.cluster) {
         fail("no such block in the cluster");
     }
     return of << 24 | shared;
@@ -585,13 +538,35 @@ void *model_cluster_shared(unsigned remote, unsigned bytes)
 
 /* ---- A block ---- */
 
-extern "C" void model_run(const attune_args *args, unsigned x, unsigned y, unsigned across, unsigned down);
+extern "C" model_runner model_run;
+
+static void make_ready(block &b)
+{
+    b.arriving.clear();
+    b.alive = the_step.threads;
+    b.resumed = b.waiting = 0;
+    b.of_block = {};
+    for (meeting &at : b.named) {
+        at = {};
+    }
+    for (int i = 0; i < the_step.threads; ++i) {
+        b.of_warp[i / 32] = b.of_group[i / 128] = {};
+        b.begun[i] = b.ended[i] = false;
+        b.under_way[i].count = b.under_way[i].groups = b.turns[i] = 0;
+    }
+}
 
 /* All blocks of a cluster, by its first. Shared memory holds anything at first. */
-extern "C" void model_run(const attune_args *args, unsigned x, unsigned y, unsigned across, unsigned down)
+extern "C" void model_run(const model_step *step, const attune_args *args, unsigned x, unsigned y, unsigned across,
+                          unsigned down)
 {
     volatile bool entered = false;
-    if (x % MODEL_CLUSTER != 0) {
+    the_step = *step;
+    if (the_step.threads % 32 != 0 || the_step.threads > THREADS_MOST || the_step.cluster > CLUSTER_MOST ||
+        the_step.smem_bytes > (int)sizeof memory) {
+        fail("more than the model has");
+    }
+    if (x % (unsigned)the_step.cluster != 0) {
         return;
     }
     the_args = *args;
@@ -600,23 +575,14 @@ extern "C" void model_run(const attune_args *args, unsigned x, unsigned y, unsig
     }
     blockIdx = {x, y, 0};
     gridDim = {across, down, 1};
-    blockDim = {ALL_THREADS, 1, 1};
+    blockDim = {(unsigned)the_step.threads, 1, 1};
     rank = cluster_arrived = cluster_turns = 0;
     std::memset(memory, 0xff, sizeof memory);
-    std::memset(memory_of, 0xff, sizeof memory_of);
-    for (block &b : blocks) {
-        b.arriving.clear();
-        b.alive = ALL_THREADS;
-        b.resumed = b.waiting = 0;
-        b.of_block = {};
-        for (meeting &at : b.named) {
-            at = {};
+    for (int i = 0; i < the_step.cluster; ++i) {
+        if (the_step.cluster > 1) {
+            std::memset(memory_of[i], 0xff, sizeof memory);
         }
-        for (int i = 0; i < ALL_THREADS; ++i) {
-            b.of_warp[i / 32] = b.of_group[i / 128] = {};
-            b.begun[i] = b.ended[i] = false;
-            b.under_way[i].count = b.under_way[i].groups = b.turns[i] = 0;
-        }
+        make_ready(blocks[i]);
     }
     (void)getcontext(&home);
     if (!entered) {

@@ -68,7 +68,7 @@ ATTUNE_INLINE float add_cut_off(float sum, const float (&a)[16], const float (&b
         largest = fmax(largest, fabs(product[k]));
         plain += product[k];
     }
-    if (largest == 0 || !std::isfinite(plain)) {
+    if (largest == 0 || !__builtin_isfinite(plain)) {
         return (float)plain;
     }
     const int unit = ilogb(largest) - 23;
