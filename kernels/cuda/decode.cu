@@ -24,10 +24,6 @@ struct current {
     bool whole; /* the block has it from its first unit on */
 };
 
-/* Whether a job's queries are read as soon as the products of the job before are done, not when it begins: they come
- * behind all that is under way. */
-constexpr bool QUERIES_EARLY = !alike_units && Q_REGISTERS;
-
 ATTUNE_INLINE void begin_rows(const attune_args &args, const job &j, int unit, const element_place &at, Shared &shared,
                               current &now)
 {
@@ -383,7 +379,7 @@ ATTUNE_INLINE void visit_units(const attune_args &args, const units &all, const 
     for (int unit = begin; unit < c.end; ++unit) {
         if (ALONE && PIECES == 0 && unit == now.v.j.end) {
             const job next = job_behind(args, all, now.v.j, unit);
-            if constexpr (!QUERIES_EARLY) {
+            if constexpr (!FORESEES) {
                 load_queries<threads>(args, next, find_queries(args, next), shared.q, now.q);
             }
             begin_rows(args, next, unit, at, shared, now);
@@ -391,7 +387,7 @@ ATTUNE_INLINE void visit_units(const attune_args &args, const units &all, const 
         const int span = span_of(now.v.j, unit);
         warp_state state;
         visit_span(args, all, now.v, span, now.q, c, r, shared, state);
-        if (QUERIES_EARLY && unit + 1 == now.v.j.end && unit + 1 < c.end) {
+        if (FORESEES && unit + 1 == now.v.j.end && unit + 1 < c.end) {
             const job next = job_behind(args, all, now.v.j, unit + 1);
             load_queries<threads>(args, next, find_queries(args, next), shared.q, now.q);
         }

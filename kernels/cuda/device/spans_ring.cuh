@@ -76,7 +76,7 @@ struct cursor {
     int key, stop; /* keys of the job from `stop` on are not the block's */
     unsigned stage;
     box own;
-    place_ahead ahead; /* where K and V are pools */
+    place_ahead ahead; /* of pools, where a block FORESEES */
 };
 
 /* The team's first tile of the job `to.j`, from a unit on, that some row sees; the block's units end before `end`. */
@@ -113,7 +113,7 @@ ATTUNE_INLINE void read_entries(const attune_args &args, const cursor &c, Shared
  * are read. */
 ATTUNE_INLINE void look_ahead(const attune_args &args, const units &all, cursor &c, Shared &shared)
 {
-    if constexpr (PAGED) {
+    if constexpr (PAGED && FORESEES) {
         c.ahead = place_ahead{c.j, c.key + (int)STAGES * stride, c.stop};
         if (c.ahead.key < c.stop + stride) {
             return;
@@ -138,7 +138,7 @@ ATTUNE_INLINE void look_ahead(const attune_args &args, const units &all, cursor 
 }
 
 /* Whether there is a tile left. */
-ATTUNE_INLINE bool find_tile(const attune_args &args, const units &all, cursor &c)
+ATTUNE_INLINE bool find_tile(const attune_args &args, const units &all, cursor &c, Shared &shared)
 {
     while (c.key >= c.stop) {
         if (c.j.end >= c.end) {
@@ -147,6 +147,9 @@ ATTUNE_INLINE bool find_tile(const attune_args &args, const units &all, cursor &
         const int unit = c.j.end;
         c.j = job_behind(args, all, c.j, unit);
         begin_job(c, c.end, unit);
+        if constexpr (!FORESEES) {
+            read_entries(args, c, shared);
+        }
     }
     return true;
 }
@@ -207,7 +210,7 @@ constexpr int arrivals = (BOXES ? 1 : 0) + (!PAGED ? 0 : BOXES ? boxes : team_la
 /* Starts copying the next tile, if there is one. */
 ATTUNE_INLINE void copy_tile(const attune_args &args, const units &all, cursor &c, Shared &shared)
 {
-    if (!find_tile(args, all, c)) {
+    if (!find_tile(args, all, c, shared)) {
         return;
     }
     const unsigned stage = ptx_cvta_shared(shared.ring[team_of()]) + c.stage * bytes_stage;
@@ -225,7 +228,11 @@ ATTUNE_INLINE void copy_tile(const attune_args &args, const units &all, cursor &
         copy_boxes(args, c, entry[0], stage, barrier);
     }
     if constexpr (PAGED) {
-        if (find_ahead(args, all, c)) {
+        if constexpr (!FORESEES) {
+            if (c.key + STAGES * stride < c.stop) {
+                copy_next(args, c.j, c.key + STAGES * stride, c.stage, shared.next[team_of()]);
+            }
+        } else if (find_ahead(args, all, c)) {
             copy_next(args, c.ahead.j, c.ahead.key, c.stage, shared.next[team_of()]);
             c.ahead.key += stride;
         }
