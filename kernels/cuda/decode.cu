@@ -379,7 +379,7 @@ ATTUNE_INLINE void visit_units(const attune_args &args, const units &all, const 
     for (int unit = begin; unit < c.end; ++unit) {
         if (ALONE && PIECES == 0 && unit == now.v.j.end) {
             const job next = job_behind(args, all, now.v.j, unit);
-            if constexpr (!FORESEES) {
+            if constexpr (!ASKS_EARLY) {
                 load_queries<threads>(args, next, find_queries(args, next), shared.q, now.q);
             }
             begin_rows(args, next, unit, at, shared, now);
@@ -387,7 +387,7 @@ ATTUNE_INLINE void visit_units(const attune_args &args, const units &all, const 
         const int span = span_of(now.v.j, unit);
         warp_state state;
         visit_span(args, all, now.v, span, now.q, c, r, shared, state);
-        if (FORESEES && unit + 1 == now.v.j.end && unit + 1 < c.end) {
+        if (ASKS_EARLY && unit + 1 == now.v.j.end && unit + 1 < c.end) {
             const job next = job_behind(args, all, now.v.j, unit + 1);
             load_queries<threads>(args, next, find_queries(args, next), shared.q, now.q);
         }
@@ -634,8 +634,7 @@ extern "C" __global__ void __launch_bounds__(threads, BLOCKS) fwd_decode(const _
         settled_end = (int)(of.length_kv - of.length_q);
         copy_part(args, first, span_of(first, begin), 0, TILES, true, settled_end, shared);
     } else if (settled && begin < c.end) {
-        read_entries(args, c, shared);
-        look_ahead(args, all, c, shared);
+        find_first_entries(args, all, c, false, shared);
         copied = copy_settled(args, all, c, shared);
     }
     if (PREFETCHES && !settled && begin < c.end) {
@@ -653,10 +652,7 @@ extern "C" __global__ void __launch_bounds__(threads, BLOCKS) fwd_decode(const _
         if (at_once) {
             copy_part(args, first, span_of(first, begin), 0, 1, false, settled_end, shared);
         } else if (!settled) {
-            if (!foretold) {
-                read_entries(args, c, shared);
-            }
-            look_ahead(args, all, c, shared);
+            find_first_entries(args, all, c, foretold, shared);
         }
         if (!at_once && copied == 0) {
             copy_tile(args, all, c, shared);

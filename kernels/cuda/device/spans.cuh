@@ -36,7 +36,7 @@ constexpr bool KEEPS_LENGTHS = MIXED && ATTUNE_HAS_SEQUSED && !ATTUNE_HAS_VARLEN
 /* Whether what a block's next job begins with is asked for before the last one ends: entries of its first tiles, and
  * its queries. NOTE: what asks for them waits behind all that is under way, and a block that has many short jobs waits
  * for it in each. Of more rows, or wider ones, there are no registers left. */
-constexpr bool FORESEES = !alike_units && ROWS <= 8 && ATTUNE_HEAD_DIM_QK <= 128 && ATTUNE_HEAD_DIM_V <= 128;
+constexpr bool ASKS_EARLY = !alike_units && ROWS <= 8 && ATTUNE_HEAD_DIM_QK <= 128 && ATTUNE_HEAD_DIM_V <= 128;
 
 /* a / b of numbers that are not negative, the quotient below 2^20. NOTE: a division of integers takes some forty
  * dependent instructions, and a block makes a handful before its first copy. */
@@ -287,11 +287,11 @@ ATTUNE_INLINE job job_with(const attune_args &args, const units &all, int unit)
     return j;
 }
 
-/* The job behind one, which begins with a unit that there is: as job_with finds it, and, of what foresees, without a
+/* The job behind one, which begins with a unit that there is: as job_with finds it, but, with ASKS_EARLY, without a
  * search and divisions, for which short jobs would wait. */
 ATTUNE_INLINE job job_behind(const attune_args &args, const units &all, const job &j, int unit)
 {
-    if constexpr (!FORESEES) {
+    if constexpr (!ASKS_EARLY) {
         return job_with(args, all, unit);
     }
     job next = j;

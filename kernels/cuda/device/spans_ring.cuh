@@ -76,7 +76,7 @@ struct cursor {
     int key, stop; /* keys of the job from `stop` on are not the block's */
     unsigned stage;
     box own;
-    place_ahead ahead; /* of pools, where a block FORESEES */
+    place_ahead ahead; /* of pools, with ASKS_EARLY */
 };
 
 /* The team's first tile of the job `to.j`, from a unit on, that some row sees; the block's units end before `end`. */
@@ -109,11 +109,13 @@ ATTUNE_INLINE void read_entries(const attune_args &args, const cursor &c, Shared
     }
 }
 
-/* Entries of the first job's first tiles are there; where it has fewer than there are stages those of jobs behind it
- * are read. */
-ATTUNE_INLINE void look_ahead(const attune_args &args, const units &all, cursor &c, Shared &shared)
+/* Entries of the first tiles that stages have. `known`: those of the first job are there already. */
+ATTUNE_INLINE void find_first_entries(const attune_args &args, const units &all, cursor &c, bool known, Shared &shared)
 {
-    if constexpr (PAGED && FORESEES) {
+    if (!known) {
+        read_entries(args, c, shared);
+    }
+    if constexpr (PAGED && ASKS_EARLY) {
         c.ahead = place_ahead{c.j, c.key + (int)STAGES * stride, c.stop};
         if (c.ahead.key < c.stop + stride) {
             return;
@@ -147,7 +149,7 @@ ATTUNE_INLINE bool find_tile(const attune_args &args, const units &all, cursor &
         const int unit = c.j.end;
         c.j = job_behind(args, all, c.j, unit);
         begin_job(c, c.end, unit);
-        if constexpr (!FORESEES) {
+        if constexpr (!ASKS_EARLY) {
             read_entries(args, c, shared);
         }
     }
@@ -228,7 +230,7 @@ ATTUNE_INLINE void copy_tile(const attune_args &args, const units &all, cursor &
         copy_boxes(args, c, entry[0], stage, barrier);
     }
     if constexpr (PAGED) {
-        if constexpr (!FORESEES) {
+        if constexpr (!ASKS_EARLY) {
             if (c.key + STAGES * stride < c.stop) {
                 copy_next(args, c.j, c.key + STAGES * stride, c.stage, shared.next[team_of()]);
             }
