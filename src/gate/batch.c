@@ -5,6 +5,8 @@
 static const double start_s = 15;   /* eight processes with the devices and libraries of their arms */
 static const double unknown_s = 25; /* one candidate of a problem against three peers, with what judges it */
 
+static const double timed_s = 20; /* what of it times, a generous guess */
+
 static double each_s(const at_batch_pace *pace)
 {
     if (pace->problems == 0) {
@@ -28,4 +30,10 @@ int at_batch_size(const at_batch_pace *pace, int most, double left_s)
     double fit = floor((left_s - start) / fmax(each_s(pace), 1e-9));
     int least = pace->problems == 0 ? 1 : 0;
     return fit >= most ? most : fit <= least ? least : (int)fit;
+}
+
+bool at_batch_goes_on(int judged, int candidates, double judging_s, double left_s)
+{
+    double next_s = 1.1 * judging_s / judged;
+    return next_s + start_s + (judged + 1) * candidates * timed_s <= left_s;
 }

@@ -2,6 +2,8 @@
 #ifndef GATE_BATCH_H
 #define GATE_BATCH_H
 
+#include <stdbool.h>
+
 /*
  * What verdicts took in this call. Those of a batch come at its end, for its problems share the processes of their
  * sessions: what is begun and cut is lost. Begins as zeros.
@@ -20,5 +22,11 @@ void at_batch_note(at_batch_pace *pace, int problems, double seconds);
  * more. Before one has ended the guess is a generous one, and no less than one problem is begun.
  */
 int at_batch_size(const at_batch_pace *pace, int most, double left_s);
+
+/*
+ * Whether another problem of a batch can be judged, and all be timed, within left_s seconds, where judging so many (1
+ * or more) took judging_s: what judging takes is known only then, and it is lost where no time is left to time it.
+ */
+bool at_batch_goes_on(int judged, int candidates, double judging_s, double left_s);
 
 #endif

@@ -103,14 +103,29 @@ static attune_status judge_together(at_gate *gate, at_gate_table *tables, int co
     return status;
 }
 
-static attune_status judge_tables(at_gate *gate, at_gate_table *tables, int count)
+static double seconds_left(const at_gate *gate)
 {
-    if (at_gate_lanes(gate, count) > 1) {
-        return judge_together(gate, tables, count);
+    return gate->options->limit_s > 0 ? gate->options->limit_s - at_gate_seconds(gate) : INFINITY;
+}
+
+static int candidates_each(const at_gate *gate)
+{
+    return gate->options->paired ? 1 : gate->options->candidate_count;
+}
+
+/* Fewer than `count` where the rest could not be timed before the limit. */
+static attune_status judge_tables(at_gate *gate, at_gate_table *tables, int *count)
+{
+    if (at_gate_lanes(gate, *count) > 1) {
+        return judge_together(gate, tables, *count);
     }
     AT_FORWARD(at_gate_start_ahead(gate, AT_WORKER_PEERS));
-    for (int i = 0; i < count; ++i) {
+    double began = at_gate_seconds(gate);
+    bool goes_on = true;
+    for (int i = 0; i < *count && goes_on; ++i) {
         AT_FORWARD(judge_with_cache(gate, gate->next_problem + i, &tables[i]));
+        goes_on = at_batch_goes_on(i + 1, candidates_each(gate), at_gate_seconds(gate) - began, seconds_left(gate));
+        *count = goes_on ? *count : i + 1;
     }
     return ATTUNE_OK;
 }
@@ -127,13 +142,14 @@ static attune_status time_tables(at_gate *gate, at_gate_table *tables, int count
     return status;
 }
 
-static attune_status run_tables(at_gate *gate, at_gate_table *tables, int count, at_gate_result *result)
+static attune_status run_tables(at_gate *gate, at_gate_table *tables, int *begun, at_gate_result *result)
 {
     if (gate->target.kind == ATTUNE_TARGET_CUDA) { /* on a CPU, who loads takes time from who is timed */
         AT_FORWARD(at_gate_start_ahead(gate, AT_WORKER_TIMER));
     }
-    AT_FORWARD(judge_tables(gate, tables, count));
+    AT_FORWARD(judge_tables(gate, tables, begun));
     at_gate_close_workers(gate); /* what is timed has the device for itself */
+    const int count = *begun;
     AT_FORWARD(time_tables(gate, tables, count));
     for (int i = 0; i < count; ++i) {
         AT_FORWARD(report_verdicts(gate, &tables[i], result));
@@ -142,11 +158,12 @@ static attune_status run_tables(at_gate *gate, at_gate_table *tables, int count,
     return ATTUNE_OK;
 }
 
-static attune_status run_batch(at_gate *gate, int count, at_gate_result *result)
+/* `count`: problems; as many as have been judged and timed. */
+static attune_status run_batch(at_gate *gate, int *count, at_gate_result *result)
 {
     at_gate_table table[AT_GATE_BATCH] = {{0}};
     attune_status status = run_tables(gate, table, count, result);
-    for (int i = 0; i < count; ++i) {
+    for (int i = 0; i < AT_GATE_BATCH; ++i) {
         free_table(&table[i]);
     }
     return status;
@@ -155,18 +172,17 @@ static attune_status run_batch(at_gate *gate, int count, at_gate_result *result)
 static attune_status run_batches(at_gate *gate, at_gate_result *result)
 {
     const at_gate_options *options = gate->options;
-    int each = options->paired ? 1 : options->candidate_count; /* candidates of a problem */
+    int each = candidates_each(gate);
     int most = AT_GATE_BATCH / each > 0 ? AT_GATE_BATCH / each : 1;
     at_batch_pace pace = {0};
     while (gate->next_problem < options->problem_count) {
         int left = options->problem_count - gate->next_problem;
         double began = at_gate_seconds(gate);
-        double left_s = options->limit_s > 0 ? options->limit_s - began : INFINITY;
-        int count = at_batch_size(&pace, left < most ? left : most, left_s);
+        int count = at_batch_size(&pace, left < most ? left : most, seconds_left(gate));
         if (count == 0) {
             break;
         }
-        AT_FORWARD(run_batch(gate, count, result));
+        AT_FORWARD(run_batch(gate, &count, result));
         at_batch_note(&pace, count, at_gate_seconds(gate) - began);
     }
     result->left = (options->problem_count - gate->next_problem) * each;

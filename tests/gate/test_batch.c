@@ -1,4 +1,6 @@
 /* How many problems are begun together is what the time left suffices for. */
+#include <math.h>
+
 #include "base/cm.h"
 
 #include "gate/batch.h"
@@ -50,6 +52,17 @@ static void test_batches_that_take_next_to_nothing_fit_many_times(void **state)
     assert_int_equal(at_batch_size(&instant, 10, 1), 10);
 }
 
+static void test_judging_ends_while_there_is_time_for_timing(void **state)
+{
+    (void)state;
+    assert_true(at_batch_goes_on(1, 1, 10, INFINITY));
+    assert_true(at_batch_goes_on(1, 1, 60, 66 + 15 + 40 + 0.1)); /* the next one, starts, two that are timed */
+    assert_false(at_batch_goes_on(1, 1, 60, 66 + 15 + 40 - 0.1));
+    assert_false(at_batch_goes_on(1, 2, 60, 66 + 15 + 40 + 0.1)); /* of two candidates each is timed */
+    assert_true(at_batch_goes_on(3, 1, 90, 33 + 15 + 80 + 0.1));
+    assert_false(at_batch_goes_on(3, 1, 90, -5));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -57,6 +70,7 @@ int main(void)
         cmocka_unit_test(test_later_batches_are_what_fits),
         cmocka_unit_test(test_slowest_batch_counts),
         cmocka_unit_test(test_batches_that_take_next_to_nothing_fit_many_times),
+        cmocka_unit_test(test_judging_ends_while_there_is_time_for_timing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,6 +29,11 @@ static const checked paged[] = {
     {"decode", "b3,h8,hkv2,sq1,skv900,d128,bf16,seqused,page=1"},
     {"decode", "b2,h4,hkv2,sq2,skv3000,d256,bf16,causal,window=500:0,softcap=30,seqused,page=24,vtable"},
     {"decode", "b2,h6,hkv2,sq5,skv700,d96,dv192,bf16,seqused,varlen,causal,page=256"},
+    /* More jobs than multiprocessors: blocks go from one to the next. */
+    {"decode", "b64,h32,hkv8,sq1,skv300,d128,bf16,seqused,page=64"},
+    {"decode", "b20,h32,hkv8,sq1,skv1500,d128,fp16,seqused,page=1"},
+    {"decode", "b9,h64,hkv8,sq1,skv4100,d64,bf16,seqused,page=256"},
+    {"decode", "b24,h16,hkv4,sq2,skv1200,d128,bf16,causal,window=300:0,softcap=20,sink,seqused,page=8"},
 };
 
 static const checked drafts[] = {
