@@ -540,6 +540,7 @@ static const attune_shipped shipped[] = {
     {"b128,h32,hkv8,sq2,skv4096,d128,fp16,causal,strict,softcap=20,sink", ""},
     {"b64,h32,hkv8,sq1,skv4096,d128,bf16,seqused,page=16", ""},
     {"b64,h32,hkv8,sq1,skv4096,d128,fp16,seqused,page=1", ""},
+    {"b64,h32,hkv8,sq2,skv4096,d128,bf16,causal,window=1000:0,seqused,page=1,alibi", ""},
     {"b8,h32,hkv8,sq4,skv8192,d128,bf16,causal", ""},
     {"b8,h32,hkv8,sq8,skv8192,d128,bf16,causal", ""},
     {"b8,h32,hkv8,sq1,skv8192,d128,bf16,seqused,page=64", ""},

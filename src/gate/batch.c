@@ -3,9 +3,9 @@
 #include <math.h>
 
 static const double start_s = 15;   /* eight processes with the devices and libraries of their arms */
-static const double unknown_s = 25; /* one candidate of a problem against three peers, with what judges it */
+static const double unknown_s = 60; /* one candidate of a problem against its peers, with what judges it */
 
-static const double timed_s = 20; /* what of it times, a generous guess */
+static const double timed_s = 30; /* what of it times */
 
 static double each_s(const at_batch_pace *pace)
 {
@@ -36,4 +36,10 @@ bool at_batch_goes_on(int judged, int candidates, double judging_s, double left_
 {
     double next_s = 1.1 * judging_s / judged;
     return next_s + start_s + (judged + 1) * candidates * timed_s <= left_s;
+}
+
+int at_batch_timed(int judged, int candidates, double left_s)
+{
+    double fit = floor((left_s - start_s) / (candidates * timed_s));
+    return fit >= judged ? judged : fit <= 1 ? 1 : (int)fit;
 }

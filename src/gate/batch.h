@@ -29,4 +29,8 @@ int at_batch_size(const at_batch_pace *pace, int most, double left_s);
  */
 bool at_batch_goes_on(int judged, int candidates, double judging_s, double left_s);
 
+/* How many of the problems that have been judged are timed, so that their verdicts come within left_s seconds; one at
+ * least. */
+int at_batch_timed(int judged, int candidates, double left_s);
+
 #endif

@@ -113,11 +113,13 @@ static int candidates_each(const at_gate *gate)
     return gate->options->paired ? 1 : gate->options->candidate_count;
 }
 
-/* Fewer than `count` where the rest could not be timed before the limit. */
+/* `count` becomes smaller where the rest could not be timed before the limit. */
 static attune_status judge_tables(at_gate *gate, at_gate_table *tables, int *count)
 {
     if (at_gate_lanes(gate, *count) > 1) {
-        return judge_together(gate, tables, *count);
+        AT_FORWARD(judge_together(gate, tables, *count));
+        *count = at_batch_timed(*count, candidates_each(gate), seconds_left(gate));
+        return ATTUNE_OK;
     }
     AT_FORWARD(at_gate_start_ahead(gate, AT_WORKER_PEERS));
     double began = at_gate_seconds(gate);

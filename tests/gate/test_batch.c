@@ -10,8 +10,8 @@ static void test_first_batch_is_by_guess_and_never_empty(void **state)
     (void)state;
     const at_batch_pace none = {0};
     assert_int_equal(at_batch_size(&none, 10, 1e6), 10);
-    assert_int_equal(at_batch_size(&none, 10, 186), 6); /* 15 s of starts, 25 s each */
-    assert_int_equal(at_batch_size(&none, 10, 60), 1);
+    assert_int_equal(at_batch_size(&none, 10, 386), 6); /* 15 s of starts, 60 s each */
+    assert_int_equal(at_batch_size(&none, 10, 130), 1);
     assert_int_equal(at_batch_size(&none, 10, -5), 1);
 }
 
@@ -56,11 +56,20 @@ static void test_judging_ends_while_there_is_time_for_timing(void **state)
 {
     (void)state;
     assert_true(at_batch_goes_on(1, 1, 10, INFINITY));
-    assert_true(at_batch_goes_on(1, 1, 60, 66 + 15 + 40 + 0.1)); /* the next one, starts, two that are timed */
-    assert_false(at_batch_goes_on(1, 1, 60, 66 + 15 + 40 - 0.1));
-    assert_false(at_batch_goes_on(1, 2, 60, 66 + 15 + 40 + 0.1)); /* of two candidates each is timed */
-    assert_true(at_batch_goes_on(3, 1, 90, 33 + 15 + 80 + 0.1));
+    assert_true(at_batch_goes_on(1, 1, 60, 66 + 15 + 60 + 0.1)); /* the next one, starts, two that are timed */
+    assert_false(at_batch_goes_on(1, 1, 60, 66 + 15 + 60 - 0.1));
+    assert_false(at_batch_goes_on(1, 2, 60, 66 + 15 + 60 + 0.1)); /* of two candidates each is timed */
+    assert_true(at_batch_goes_on(3, 1, 90, 33 + 15 + 120 + 0.1));
     assert_false(at_batch_goes_on(3, 1, 90, -5));
+}
+
+static void test_as_many_are_timed_as_fit(void **state)
+{
+    (void)state;
+    assert_int_equal(at_batch_timed(8, 1, INFINITY), 8);
+    assert_int_equal(at_batch_timed(8, 1, 15 + 5 * 30 + 1), 5);
+    assert_int_equal(at_batch_timed(8, 2, 15 + 5 * 30 + 1), 2);
+    assert_int_equal(at_batch_timed(8, 1, -5), 1);
 }
 
 int main(void)
@@ -71,6 +80,7 @@ int main(void)
         cmocka_unit_test(test_slowest_batch_counts),
         cmocka_unit_test(test_batches_that_take_next_to_nothing_fit_many_times),
         cmocka_unit_test(test_judging_ends_while_there_is_time_for_timing),
+        cmocka_unit_test(test_as_many_are_timed_as_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
  *
  * An entry is wanted long before its tile: what asks for it stands behind all that the multiprocessor has asked memory
  * for, which takes as long as a ring. So while a tile is copied into a stage, the entry for the tile that the stage has
- * next, of the job or of one behind it, is copied into shared memory, and both are waited for together. */
+ * next, with ASKS_EARLY of a job behind as well, is copied into shared memory, and both are waited for together. */
 #ifndef DEVICE_SPANS_PAGES_CUH
 #define DEVICE_SPANS_PAGES_CUH
 
