@@ -4,8 +4,7 @@
 
 static const double start_s = 15;   /* eight processes with the devices and libraries of their arms */
 static const double unknown_s = 60; /* one candidate of a problem against its peers, with what judges it */
-
-static const double timed_s = 30; /* what of it times */
+static const double timed_s = 30;   /* its timing alone */
 
 static double each_s(const at_batch_pace *pace)
 {

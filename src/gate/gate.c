@@ -113,12 +113,32 @@ static int candidates_each(const at_gate *gate)
     return gate->options->paired ? 1 : gate->options->candidate_count;
 }
 
+static bool is_to_be_timed(const at_gate_table *table)
+{
+    bool any = false;
+    for (int i = 0; i < table->count; ++i) {
+        any |= table->entry[i].known == NULL;
+    }
+    return any;
+}
+
+/* The first problems, of which so many are to be timed; what is known costs nothing. */
+static int first_with(const at_gate_table *tables, int count, int timed)
+{
+    int first = 0;
+    for (; first < count && (timed > 0 || !is_to_be_timed(&tables[first])); ++first) {
+        timed -= is_to_be_timed(&tables[first]);
+    }
+    return first;
+}
+
 /* `count` becomes smaller where the rest could not be timed before the limit. */
 static attune_status judge_tables(at_gate *gate, at_gate_table *tables, int *count)
 {
     if (at_gate_lanes(gate, *count) > 1) {
         AT_FORWARD(judge_together(gate, tables, *count));
-        *count = at_batch_timed(*count, candidates_each(gate), seconds_left(gate));
+        int timed = at_batch_timed(*count, candidates_each(gate), seconds_left(gate));
+        *count = first_with(tables, *count, timed);
         return ATTUNE_OK;
     }
     AT_FORWARD(at_gate_start_ahead(gate, AT_WORKER_PEERS));
