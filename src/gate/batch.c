@@ -4,7 +4,7 @@
 
 static const double start_s = 15;   /* eight processes with the devices and libraries of their arms */
 static const double unknown_s = 60; /* one candidate of a problem against its peers, with what judges it */
-static const double timed_s = 30;   /* its timing alone */
+static const double timed_s = 60;   /* its timing alone, where none has been timed yet */
 
 static double each_s(const at_batch_pace *pace)
 {
@@ -37,8 +37,11 @@ bool at_batch_goes_on(int judged, int candidates, double judging_s, double left_
     return next_s + start_s + (judged + 1) * candidates * timed_s <= left_s;
 }
 
-int at_batch_timed(int judged, int candidates, double left_s)
+int at_batch_timed(const at_batch_pace *timing, int judged, int candidates, double left_s)
 {
+    if (timing->problems > 0) {
+        return at_batch_size(timing, judged, left_s);
+    }
     double fit = floor((left_s - start_s) / (candidates * timed_s));
     return fit >= judged ? judged : fit <= 1 ? 1 : (int)fit;
 }

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 
 /*
- * What verdicts took in this call. Those of a batch come at its end, for its problems share the processes of their
- * sessions: what is begun and cut is lost. Begins as zeros.
+ * What verdicts took in this call, or their timing alone. Verdicts come when all that are timed together have been, for
+ * they share the processes of their sessions: what is begun and cut is lost. Begins as zeros.
  */
 typedef struct at_batch_pace {
     int problems;   /* of the slowest batch so far; 0: none has ended */
@@ -29,8 +29,11 @@ int at_batch_size(const at_batch_pace *pace, int most, double left_s);
  */
 bool at_batch_goes_on(int judged, int candidates, double judging_s, double left_s);
 
-/* How many of the problems that have been judged are timed, so that their verdicts come within left_s seconds; one at
- * least. */
-int at_batch_timed(int judged, int candidates, double left_s);
+/*
+ * How many of the problems that have been judged are timed next, so that their verdicts come within left_s seconds.
+ * `timing`: what timing alone has taken so far. Before any has been timed the guess is a generous one, and no less than
+ * one problem is timed: the verdicts of these are kept before others are begun, by the pace that is known then.
+ */
+int at_batch_timed(const at_batch_pace *timing, int judged, int candidates, double left_s);
 
 #endif

@@ -136,10 +136,7 @@ static int first_with(const at_gate_table *tables, int count, int timed)
 static attune_status judge_tables(at_gate *gate, at_gate_table *tables, int *count)
 {
     if (at_gate_lanes(gate, *count) > 1) {
-        AT_FORWARD(judge_together(gate, tables, *count));
-        int timed = at_batch_timed(*count, candidates_each(gate), seconds_left(gate));
-        *count = first_with(tables, *count, timed);
-        return ATTUNE_OK;
+        return judge_together(gate, tables, *count);
     }
     AT_FORWARD(at_gate_start_ahead(gate, AT_WORKER_PEERS));
     double began = at_gate_seconds(gate);
@@ -164,27 +161,59 @@ static attune_status time_tables(at_gate *gate, at_gate_table *tables, int count
     return status;
 }
 
-static attune_status run_tables(at_gate *gate, at_gate_table *tables, int *begun, at_gate_result *result)
+static int count_unknown(const at_gate_table *tables, int count)
+{
+    int unknown = 0;
+    for (int i = 0; i < count; ++i) {
+        unknown += is_to_be_timed(&tables[i]);
+    }
+    return unknown;
+}
+
+/* Times what has been judged, as far as the limit allows, and reports it; `count` becomes how many these are. */
+static attune_status time_and_report(at_gate *gate, at_gate_table *tables, int *count, at_batch_pace *timing,
+                                     at_gate_result *result)
+{
+    const int judged = *count;
+    *count = 0;
+    while (*count < judged) {
+        at_gate_table *next = tables + *count;
+        int left = judged - *count;
+        int timed = at_batch_timed(timing, left, candidates_each(gate), seconds_left(gate));
+        int together = first_with(next, left, timed);
+        if (together == 0) {
+            break;
+        }
+        double began = at_gate_seconds(gate);
+        AT_FORWARD(time_tables(gate, next, together));
+        if (count_unknown(next, together) > 0) {
+            at_batch_note(timing, count_unknown(next, together), at_gate_seconds(gate) - began);
+        }
+        for (int i = 0; i < together; ++i) {
+            AT_FORWARD(report_verdicts(gate, &next[i], result));
+        }
+        gate->next_problem += together;
+        *count += together;
+    }
+    return ATTUNE_OK;
+}
+
+static attune_status run_tables(at_gate *gate, at_gate_table *tables, int *begun, at_batch_pace *timing,
+                                at_gate_result *result)
 {
     if (gate->target.kind == ATTUNE_TARGET_CUDA) { /* on a CPU, who loads takes time from who is timed */
         AT_FORWARD(at_gate_start_ahead(gate, AT_WORKER_TIMER));
     }
     AT_FORWARD(judge_tables(gate, tables, begun));
     at_gate_close_workers(gate); /* what is timed has the device for itself */
-    const int count = *begun;
-    AT_FORWARD(time_tables(gate, tables, count));
-    for (int i = 0; i < count; ++i) {
-        AT_FORWARD(report_verdicts(gate, &tables[i], result));
-    }
-    gate->next_problem += count;
-    return ATTUNE_OK;
+    return time_and_report(gate, tables, begun, timing, result);
 }
 
 /* `count`: problems; as many as have been judged and timed. */
-static attune_status run_batch(at_gate *gate, int *count, at_gate_result *result)
+static attune_status run_batch(at_gate *gate, int *count, at_batch_pace *timing, at_gate_result *result)
 {
     at_gate_table table[AT_GATE_BATCH] = {{0}};
-    attune_status status = run_tables(gate, table, count, result);
+    attune_status status = run_tables(gate, table, count, timing, result);
     for (int i = 0; i < AT_GATE_BATCH; ++i) {
         free_table(&table[i]);
     }
@@ -196,7 +225,7 @@ static attune_status run_batches(at_gate *gate, at_gate_result *result)
     const at_gate_options *options = gate->options;
     int each = candidates_each(gate);
     int most = AT_GATE_BATCH / each > 0 ? AT_GATE_BATCH / each : 1;
-    at_batch_pace pace = {0};
+    at_batch_pace pace = {0}, timing = {0};
     while (gate->next_problem < options->problem_count) {
         int left = options->problem_count - gate->next_problem;
         double began = at_gate_seconds(gate);
@@ -204,7 +233,10 @@ static attune_status run_batches(at_gate *gate, at_gate_result *result)
         if (count == 0) {
             break;
         }
-        AT_FORWARD(run_batch(gate, &count, result));
+        AT_FORWARD(run_batch(gate, &count, &timing, result));
+        if (count == 0) {
+            break;
+        }
         at_batch_note(&pace, count, at_gate_seconds(gate) - began);
     }
     result->left = (options->problem_count - gate->next_problem) * each;
