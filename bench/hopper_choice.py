@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """How far wgmma's heuristic is from the best of its configs, on problems that nobody chose.
 
-    hopper_choice.py [--library PATH] [--seed N] [--shapes N] [--seconds S] [--list | --arms FILE]
+    hopper_choice.py [--library PATH] [--seed N] [--shapes N] [--seconds S] [--list | --arms FILE] [PROBLEM...]
 
 Draws problems by the seed: head dims 64 to 256, fp16 and bf16, both masks, any length from 300 to 16,384, grouped heads
-or not, with at least a tile of queries for every multiprocessor and at most 0.5 TFLOP. Each is run with the heuristic's
+or not, with at least a tile of queries for every multiprocessor and at most 0.5 TFLOP. PROBLEMs come first. Each is run with the heuristic's
 first config and with every config of RIVALS that the kernel admits, as bench/hopper.py runs its arms: graphs, in turns.
 The least of eight noisy figures is too small: where another config seems ahead by more than 2 %, the two are timed
 again, alone and for three times as long, and that counts. Standard output is TSV:
@@ -30,25 +30,35 @@ DIMS = (64, 64, 96, 128, 128, 128, 192, 256, 256)
 # Parameters that differ from the heuristic's, by the largest head dim they are for and whether there is a causal mask:
 # those that have been best or near it somewhere (docs/hopper.md), at most eight.
 RIVALS = {
-    (64, False): ("PINGPONG=0", "SCHEDULER=2", "GROUPS=3,BLOCK_N=128", "GROUPS=2,BLOCK_N=128",
-                  "GROUPS=2,BLOCK_N=128,PINGPONG=0", "GROUPS=2,BLOCK_N=176", "GROUPS=2,BLOCK_N=192"),
-    (64, True): ("PINGPONG=0,SCHEDULER=1", "PINGPONG=0,SCHEDULER=2", "PINGPONG=1,SCHEDULER=1", "PINGPONG=1,SCHEDULER=2",
-                 "GROUPS=3", "GROUPS=2,PINGPONG=0", "GROUPS=2,PINGPONG=1"),
-    (128, False): ("SCHEDULER=2", "BLOCK_N=128,Q_STAGES=2,AHEAD=2", "BLOCK_N=128,Q_STAGES=2,AHEAD=4",
-                   "BLOCK_N=128,Q_STAGES=2,PINGPONG=0,AHEAD=2", "BLOCK_N=160,Q_STAGES=2,AHEAD=3",
-                   "BLOCK_N=176,Q_STAGES=1,AHEAD=3", "BLOCK_N=192,Q_STAGES=1,AHEAD=1"),
-    (128, True): ("PINGPONG=0", "SCHEDULER=1", "SCHEDULER=2", "SCHEDULER=1,AHEAD=4", "SCHEDULER=2,AHEAD=4",
-                  "SCHEDULER=1,PINGPONG=0,AHEAD=2", "BLOCK_N=112", "BLOCK_N=160"),
+    (64, False): ("PINGPONG=1,SCHEDULER=2",
+                  "GROUPS=3,BLOCK_N=128,Q_STAGES=2,PINGPONG=1", "GROUPS=3,BLOCK_N=128,Q_STAGES=1,PINGPONG=1,SCHEDULER=1",
+                  "GROUPS=3,BLOCK_N=128,Q_STAGES=1,PINGPONG=1,SCHEDULER=2",
+                  "GROUPS=2,BLOCK_N=128,Q_STAGES=2,PINGPONG=1", "GROUPS=2,BLOCK_N=128,Q_STAGES=1,PINGPONG=1",
+                  "GROUPS=2,BLOCK_N=176,Q_STAGES=2", "GROUPS=2,BLOCK_N=176,Q_STAGES=1"),
+    (64, True): ("PINGPONG=0",
+                 "GROUPS=3,Q_STAGES=2,PINGPONG=1,SCHEDULER=1", "GROUPS=3,Q_STAGES=2,PINGPONG=1,SCHEDULER=2",
+                 "GROUPS=3,Q_STAGES=1,PINGPONG=1,SCHEDULER=1", "GROUPS=3,Q_STAGES=1,PINGPONG=1,SCHEDULER=2",
+                 "GROUPS=2,Q_STAGES=2,PINGPONG=1,SCHEDULER=1", "GROUPS=2,Q_STAGES=1,PINGPONG=1,SCHEDULER=1",
+                 "GROUPS=2,Q_STAGES=1,PINGPONG=1,SCHEDULER=2"),
+    (128, False): ("BLOCK_N=128,Q_STAGES=2,AHEAD=2", "BLOCK_N=128,Q_STAGES=1,PINGPONG=1,SCHEDULER=1,AHEAD=2",
+                   "BLOCK_N=128,Q_STAGES=1,PINGPONG=1,SCHEDULER=2,AHEAD=2", "BLOCK_N=128,Q_STAGES=2,AHEAD=4",
+                   "BLOCK_N=160,Q_STAGES=2,AHEAD=3", "BLOCK_N=176,Q_STAGES=1,AHEAD=3"),
+    (128, True): ("BLOCK_N=128,Q_STAGES=2,PINGPONG=1,SCHEDULER=1,AHEAD=2",
+                  "BLOCK_N=128,Q_STAGES=2,PINGPONG=1,SCHEDULER=2,AHEAD=2",
+                  "BLOCK_N=128,Q_STAGES=1,PINGPONG=1,SCHEDULER=1,AHEAD=2",
+                  "BLOCK_N=128,Q_STAGES=1,PINGPONG=1,SCHEDULER=2,AHEAD=2",
+                  "BLOCK_N=128,Q_STAGES=1,PINGPONG=1,SCHEDULER=2,AHEAD=4",
+                  "PINGPONG=0,SCHEDULER=1,AHEAD=2", "BLOCK_N=112,Q_STAGES=2,SCHEDULER=1"),
     (256, False): ("PINGPONG=0", "SCHEDULER=2", "BLOCK_N=64", "BLOCK_N=80", "BLOCK_N=96", "BLOCK_N=112"),
     (256, True): ("PINGPONG=0,SCHEDULER=1", "PINGPONG=0,SCHEDULER=2", "SCHEDULER=2", "BLOCK_N=64", "BLOCK_N=80",
                   "BLOCK_N=96", "BLOCK_N=112"),
 }
 
 
-def draw(number):
+def draw(number, dims):
     """One problem's text."""
     while True:
-        dim, seqlen = number.choice(DIMS), int(math.exp(number.uniform(math.log(300), math.log(16384))))
+        dim, seqlen = number.choice(dims), int(math.exp(number.uniform(math.log(300), math.log(16384))))
         heads, batch = number.choice((8, 16, 32, 64)), number.choice((1, 1, 2, 4, 8, 16, 32))
         shared, causal = number.choice((1, 1, 4, 8)), number.random() < 0.5
         dtype = number.choice(("fp16", "bf16"))
@@ -103,11 +113,14 @@ def main():
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--arms", type=argparse.FileType("w"), help="where to write what every arm took")
     parser.add_argument("--seconds", type=float, default=0.1, help="of measuring, a problem")
+    parser.add_argument("--dims", help="draw only problems of these head dims: 64,128")
+    parser.add_argument("problems", nargs="*", metavar="PROBLEM")
     options = parser.parse_args()
     options.rounds, options.graph_us, options.rest, options.peer = 7, 1500, 0, []
     options.spread, options.mixed, options.kind = 1, False, "normal"
     number = random.Random(options.seed)
-    texts = [draw(number) for _ in range(options.shapes)]
+    dims = [int(dim) for dim in options.dims.split(",")] if options.dims else DIMS
+    texts = options.problems + [draw(number, dims) for _ in range(options.shapes)]
     if options.list:
         print("\n".join(f"{text} {name}" for text in texts for name in ["wgmma", *rivals(text)]))
         return

@@ -297,19 +297,31 @@ FEATURES = {"sink": "sink", "strict": "strict", "alibi": "ALiBi", "softcap=30": 
             "mask": "mask", "varlen=1": "packed"}
 
 
+def half_as_long(problem):
+    """The plain problem of a packed one, its sequences as long as those are in the mean."""
+    return re.sub(r",s(\d+)", lambda found: f",s{int(found.group(1)) // 2}", problem.replace(",varlen=1", ""))
+
+
 def hopper_features(results):
-    """A row a feature, a column a head dim and mask: of the rate of the same problem without the feature."""
-    columns, rows = {}, {}
+    """A row a feature, a column a head dim and mask: of the rate of the same problem without the feature; of packed
+    sequences also of the rate at their mean length."""
+    columns, rows, rates = {}, {}, {}
     for row in results.rows("hopper_features.tsv"):
+        rates[row["problem"]] = float(row["tflops"])
         terms = [term for term in row["problem"].split(",") if term != "causal"]
         feature = next((term for term in terms if term in FEATURES), None)
         if feature is not None:
             column = column_of(row["problem"]).split(",")[0]
             columns.setdefault(column)
             rows.setdefault(feature, {})[column] = f"{float(row['share']):.2f}"
+    for problem, rate in rates.items():
+        whole = rates.get(half_as_long(problem)) if "varlen=1" in problem else None
+        if whole is not None:
+            rows.setdefault("mean", {})[column_of(problem).split(",")[0]] = f"{rate / whole:.2f}"
     return table(["feature", *columns],
                  [[name, *(rows[feature].get(column, "") for column in columns)]
-                  for feature, name in FEATURES.items() if feature in rows])
+                  for feature, name in {**FEATURES, "mean": "packed, of the rate at the mean length"}.items()
+                  if feature in rows])
 
 
 def hopper_windows(results):

@@ -276,33 +276,68 @@ static void slower_by(const attune_problem *problem, const attune_target *target
 /* ---- The choice ---------------------------------------------------------------------------------------------------
  */
 
-/* What was not raced: caps and turns in a window cost registers, so do values that must be cleaned and rows that are
- * mended; tiles of other lengths than these were raced where all tiles but the last are alike. In a window of few keys
- * a tile of 192 rows sees too many that they do not. */
+/* In a window of few keys a tile of 192 rows sees too many that they do not. */
 enum { NARROW = 768 };
 
+static bool is_narrow(const attune_problem *problem)
+{
+    return window_of(problem) < NARROW;
+}
+
+static bool is_capped(const attune_problem *problem)
+{
+    return problem->softcap != 0;
+}
+
+/* Tiles of 80 keys at head dims above 128, where jobs are short or end anywhere: 3 to 5 % faster. */
+static bool wants_longer_tiles(const attune_problem *problem)
+{
+    return problem->varlen || (attune_is_windowed(problem) && !is_narrow(problem));
+}
+
+/* What was not raced: turns in a window cost registers, so do caps beside anything else, values that must be cleaned
+ * and rows that are mended; tiles of other lengths than these were raced where all tiles but the last are alike. */
 static bool suits(const attune_problem *problem, const wgmma_config *config)
 {
     const bool is_clean =
         problem->offset_kind == ATTUNE_OFFSET_BOTTOM_RIGHT && !problem->seqused_kv && !problem->varlen;
-    const bool is_plain = !is_elaborate(problem) && problem->softcap == 0 && is_clean;
-    const bool is_usual = config->block_n == (problem->head_dim_v > 128 ? 64 : 128);
+    const bool is_plain = !is_elaborate(problem) && !is_capped(problem) && is_clean;
+    const int32_t usual = problem->head_dim_v <= 128 ? 128 : wants_longer_tiles(problem) ? 80 : 64;
     const bool is_strict = contains(problem) && (problem->alibi || !config->pingpong);
     const bool has_edges = attune_is_windowed(problem) || problem->varlen;
-    const bool is_narrow = window_of(problem) < NARROW, is_heavy = problem->softcap != 0 || is_strict;
+    const bool has_more = has_edges || problem->seqused_kv || problem->strict;
+    const bool is_heavy = is_strict || (is_capped(problem) && (has_more || problem->alibi || !config->pingpong));
     if (!config->pingpong && (attune_is_windowed(problem) || (config->groups == 3 && !is_clean))) {
         return false;
     }
-    if (config->groups == 3 && (is_heavy || is_narrow || (has_edges && problem->alibi))) {
+    if (config->groups == 3 && (is_heavy || is_narrow(problem) || (has_edges && problem->alibi))) {
         return false;
     }
-    return is_usual || has_wide_keys(problem) || (is_plain && problem->head_dim_qk == problem->head_dim_v);
+    return config->block_n == usual || has_wide_keys(problem) ||
+           (is_plain && problem->head_dim_qk == problem->head_dim_v);
 }
 
-/* Where a softcap makes scores longer to work out, more of them before the wait for O is 2 % faster. */
+/* How many exponentials come before the wait for O, where features make scores longer to work out: 1 to 4 % faster. */
 static int32_t ahead_of(const attune_problem *problem, const wgmma_config *from)
 {
-    return problem->softcap != 0 && from->ahead == 2 ? 3 : from->ahead;
+    const bool is_masked = problem->mask && problem->bias == ATTUNE_BIAS_NONE;
+    const bool may = largest_dim(problem) > 64 && !has_wide_keys(problem);
+    if (may && (is_masked || is_narrow(problem) || (is_capped(problem) && !attune_is_causal(problem)))) {
+        return 4;
+    }
+    return is_capped(problem) && from->ahead == 2 ? 3 : from->ahead;
+}
+
+/* One place for queries and a stage more of keys and values, where tiles differ in what they take: 2 to 5 % faster. Of
+ * packed sequences in tiles of 128 rows, and of ALiBi without a causal mask, it is slower; three groups with a softcap
+ * would have a stack with two. */
+static int32_t q_stages_of(const attune_problem *problem, const wgmma_config *from)
+{
+    const bool of_three = from->groups == 3, is_causal = attune_is_causal(problem);
+    const bool is_wide = attune_is_windowed(problem) && !is_narrow(problem) && (of_three || largest_dim(problem) > 96);
+    const bool is_sloped = is_causal && problem->alibi && !problem->varlen && (of_three || largest_dim(problem) > 64);
+    const bool is_uneven = of_three && (problem->varlen || is_capped(problem) || (is_causal && problem->strict));
+    return !has_pairs(problem) && (is_wide || is_sloped || is_uneven) ? 1 : from->q_stages;
 }
 
 /* Short causal jobs move as much as they compute: few heads at a time is up to 6 % faster. */
@@ -323,12 +358,21 @@ static int32_t scheduler_of(const attune_problem *problem, const wgmma_config *f
                                                              : from->scheduler;
 }
 
+/* Packed sequences at head dim 256: without turns 2 % faster; with a causal mask, and at 192, 5 % slower. */
+static int32_t pingpong_of(const attune_problem *problem, const wgmma_config *from)
+{
+    return from->groups == 2 && problem->varlen && !attune_is_causal(problem) && !attune_is_windowed(problem) &&
+                   problem->head_dim_v > 192
+               ? 0
+               : from->pingpong;
+}
+
 static attune_config config_of(const attune_problem *problem, const wgmma_config *from, bool by_maxima)
 {
     return (attune_config){.value = {[GROUPS] = from->groups,
                                      [BLOCK_N] = from->block_n,
-                                     [Q_STAGES] = from->q_stages,
-                                     [PINGPONG] = from->pingpong,
+                                     [Q_STAGES] = q_stages_of(problem, from),
+                                     [PINGPONG] = pingpong_of(problem, from),
                                      [SCHEDULER] = scheduler_of(problem, from),
                                      [RESCALE] = by_maxima                            ? 0
                                                  : may_be_far(problem, from->block_n) ? FAR_MAX
