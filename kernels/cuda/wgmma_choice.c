@@ -289,10 +289,12 @@ static bool is_capped(const attune_problem *problem)
     return problem->softcap != 0;
 }
 
-/* Tiles of 80 keys at head dims above 128, where jobs are short or end anywhere: 3 to 5 % faster. */
+/* Tiles of 80 keys at head dims above 128, where jobs are short or end anywhere: 3 to 5 % faster. A softcap or mended
+ * rows leave no registers for them. */
 static bool wants_longer_tiles(const attune_problem *problem)
 {
-    return problem->varlen || (attune_is_windowed(problem) && !is_narrow(problem));
+    const bool may = !is_capped(problem) && !problem->strict;
+    return may && (problem->varlen || (attune_is_windowed(problem) && !is_narrow(problem)));
 }
 
 /* What was not raced: turns in a window cost registers, so do caps beside anything else, values that must be cleaned

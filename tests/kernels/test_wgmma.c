@@ -159,6 +159,8 @@ static void features_limit_the_choice(void **state)
         {"b16,h8,s4096,d256,bf16,causal,varlen=1", "PINGPONG", 1},
         {"b1,h8,s16384,d256,bf16,causal,window=2047:0", "BLOCK_N", 80},
         {"b1,h8,s16384,d256,bf16,causal,window=511:0", "BLOCK_N", 64},
+        {"b16,h8,s4096,d256,bf16,varlen=1,softcap=30", "BLOCK_N", 64},
+        {"b16,h8,s4096,d256,bf16,causal,varlen=1,strict", "BLOCK_N", 64},
     };
     attune_target target = h200();
     (void)state;
