@@ -4,8 +4,8 @@
     hopper_choice.py [--library PATH] [--seed N] [--shapes N] [--seconds S] [--list | --arms FILE] [PROBLEM...]
 
 Draws problems by the seed: head dims 64 to 256, fp16 and bf16, both masks, any length from 300 to 16,384, grouped heads
-or not, with at least a tile of queries for every multiprocessor and at most 0.5 TFLOP. PROBLEMs come first. Each is run with the heuristic's
-first config and with every config of RIVALS that the kernel admits, as bench/hopper.py runs its arms: graphs, in turns.
+or not, with at least a tile of queries for every multiprocessor and at most 0.5 TFLOP. PROBLEMs come first. Each is run
+with the heuristic's first config and with every config of RIVALS that the kernel admits, as bench/hopper.py runs its arms: graphs, in turns.
 The least of eight noisy figures is too small: where another config seems ahead by more than 2 %, the two are timed
 again, alone and for three times as long, and that counts. Standard output is TSV:
 
@@ -31,7 +31,8 @@ DIMS = (64, 64, 96, 128, 128, 128, 192, 256, 256)
 # those that have been best or near it somewhere (docs/hopper.md), at most eight.
 RIVALS = {
     (64, False): ("PINGPONG=1,SCHEDULER=2",
-                  "GROUPS=3,BLOCK_N=128,Q_STAGES=2,PINGPONG=1", "GROUPS=3,BLOCK_N=128,Q_STAGES=1,PINGPONG=1,SCHEDULER=1",
+                  "GROUPS=3,BLOCK_N=128,Q_STAGES=2,PINGPONG=1",
+                  "GROUPS=3,BLOCK_N=128,Q_STAGES=1,PINGPONG=1,SCHEDULER=1",
                   "GROUPS=3,BLOCK_N=128,Q_STAGES=1,PINGPONG=1,SCHEDULER=2",
                   "GROUPS=2,BLOCK_N=128,Q_STAGES=2,PINGPONG=1", "GROUPS=2,BLOCK_N=128,Q_STAGES=1,PINGPONG=1",
                   "GROUPS=2,BLOCK_N=176,Q_STAGES=2", "GROUPS=2,BLOCK_N=176,Q_STAGES=1"),

@@ -71,7 +71,7 @@ static void test_as_many_are_timed_as_fit(void **state)
     assert_int_equal(at_batch_timed(&timing, 8, 1, 15 + 5 * 60 + 1), 5);
     assert_int_equal(at_batch_timed(&timing, 8, 2, 15 + 5 * 60 + 1), 2);
     assert_int_equal(at_batch_timed(&timing, 8, 1, -5), 1); /* verdicts are lost that are not timed */
-    at_batch_note(&timing, 1, 115);                          /* 110 s each, with a tenth more */
+    at_batch_note(&timing, 1, 115);                         /* 110 s each, with a tenth more */
     assert_int_equal(at_batch_timed(&timing, 7, 1, INFINITY), 7);
     assert_int_equal(at_batch_timed(&timing, 7, 1, 15 + 2 * 110 + 1), 2);
     assert_int_equal(at_batch_timed(&timing, 7, 1, 100), 0);
