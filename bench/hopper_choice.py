@@ -5,9 +5,9 @@
 
 Draws problems by the seed: head dims 64 to 256, fp16 and bf16, both masks, any length from 300 to 16,384, grouped heads
 or not, with at least a tile of queries for every multiprocessor and at most 0.5 TFLOP. PROBLEMs come first. Each is run
-with the heuristic's first config and with every config of RIVALS that the kernel admits, as bench/hopper.py runs its arms: graphs, in turns.
-The least of eight noisy figures is too small: where another config seems ahead by more than 2 %, the two are timed
-again, alone and for three times as long, and that counts. Standard output is TSV:
+with the heuristic's first config and with every config of RIVALS that the kernel admits, as bench/hopper.py runs its
+arms: graphs, in turns. The least of eight noisy figures is too small: where another config seems ahead by more than
+2 %, the two are timed again, alone and for three times as long, and that counts. Standard output is TSV:
 
     problem chosen chosen_us best best_us behind
 
