@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """How far wgmma's heuristic is from the best of its configs, on problems that nobody chose.
 
-    hopper_choice.py [--library PATH] [--seed N] [--shapes N] [--seconds S] [--list | --arms FILE] [PROBLEM...]
+    hopper_choice.py [--library PATH] [--seed N] [--shapes N] [--dims LIST] [--seconds S] [--list | --arms FILE]
+                     [PROBLEM...]
 
 Draws problems by the seed: head dims 64 to 256, fp16 and bf16, both masks, any length from 300 to 16,384, grouped heads
-or not, with at least a tile of queries for every multiprocessor and at most 0.5 TFLOP. PROBLEMs come first. Each is run
-with the heuristic's first config and with every config of RIVALS that the kernel admits, as bench/hopper.py runs its
-arms: graphs, in turns. The least of eight noisy figures is too small: where another config seems ahead by more than
-2 %, the two are timed again, alone and for three times as long, and that counts. Standard output is TSV:
+or not, with at least a tile of queries for every multiprocessor and at most 0.5 TFLOP. PROBLEMs, without
+features but a causal mask at the end, come first. Each is run with the heuristic's first config and with every config
+of RIVALS that the kernel admits, as bench/hopper.py runs its arms: graphs, in turns. The least of eight noisy figures
+is too small: where another config seems ahead by more than 2 %, the two are timed again, alone and for three times as
+long, and that counts. Standard output is TSV:
 
     problem chosen chosen_us best best_us behind
 

@@ -197,8 +197,8 @@ class Model:
 # ---- Nearest rows ---------------------------------------------------------------------------------------------------
 
 def is_ahead(group, c, times):
-    """Of one place for queries where there is room for two: raced in tiles of 128 keys up to head dim 128, and ahead
-    of two in one class alone, with three groups (run 19)."""
+    """Of one place for queries where there is room for two: raced up to head dim 128, and clearly ahead of two in one
+    class alone, with three groups (run 19)."""
     has_room = c.q_stages == 1 and (group, c._replace(q_stages=2)) in times
     return not has_room or (group == (64, True) and c.groups == 3)
 

@@ -289,16 +289,16 @@ static bool is_capped(const attune_problem *problem)
     return problem->softcap != 0;
 }
 
-/* Tiles of 80 keys at head dims above 128, where jobs are short or end anywhere: 3 to 5 % faster. A softcap or mended
- * rows leave no registers for them. */
+/* Tiles of 80 keys at head dims above 128, where jobs are short or end anywhere: 3 to 9 % faster. A softcap or mended
+ * rows leave no registers for them; in a window of few keys they see too many that it hides. */
 static bool wants_longer_tiles(const attune_problem *problem)
 {
-    const bool may = !is_capped(problem) && !problem->strict;
-    return may && (problem->varlen || (attune_is_windowed(problem) && !is_narrow(problem)));
+    const bool may = !is_capped(problem) && !contains(problem) && !is_narrow(problem);
+    return may && (problem->varlen || attune_is_windowed(problem));
 }
 
-/* What was not raced: turns in a window cost registers, so do caps beside anything else, values that must be cleaned
- * and rows that are mended; tiles of other lengths than these were raced where all tiles but the last are alike. */
+/* What was not raced: no turns in a window, caps beside anything else, values that must be cleaned and rows that are
+ * mended, which cost registers; tiles of other lengths than these were raced where all tiles but the last are alike. */
 static bool suits(const attune_problem *problem, const wgmma_config *config)
 {
     const bool is_clean =
@@ -307,7 +307,7 @@ static bool suits(const attune_problem *problem, const wgmma_config *config)
     const int32_t usual = problem->head_dim_v <= 128 ? 128 : wants_longer_tiles(problem) ? 80 : 64;
     const bool is_strict = contains(problem) && (problem->alibi || !config->pingpong);
     const bool has_edges = attune_is_windowed(problem) || problem->varlen;
-    const bool has_more = has_edges || problem->seqused_kv || problem->strict;
+    const bool has_more = has_edges || problem->seqused_kv || contains(problem);
     const bool is_heavy = is_strict || (is_capped(problem) && (has_more || problem->alibi || !config->pingpong));
     if (!config->pingpong && (attune_is_windowed(problem) || (config->groups == 3 && !is_clean))) {
         return false;
@@ -322,24 +322,24 @@ static bool suits(const attune_problem *problem, const wgmma_config *config)
 /* How many exponentials come before the wait for O, where features make scores longer to work out: 1 to 4 % faster. */
 static int32_t ahead_of(const attune_problem *problem, const wgmma_config *from)
 {
-    const bool is_masked = problem->mask && problem->bias == ATTUNE_BIAS_NONE;
-    const bool may = largest_dim(problem) > 64 && !has_wide_keys(problem);
-    if (may && (is_masked || is_narrow(problem) || (is_capped(problem) && !attune_is_causal(problem)))) {
+    const bool may = largest_dim(problem) > 64 && !has_wide_keys(problem) && problem->bias == ATTUNE_BIAS_NONE;
+    if (may && (problem->mask || is_narrow(problem) || (is_capped(problem) && !attune_is_causal(problem)))) {
         return 4;
     }
     return is_capped(problem) && from->ahead == 2 ? 3 : from->ahead;
 }
 
-/* One place for queries and a stage more of keys and values, where tiles differ in what they take: 2 to 5 % faster. Of
+/* One place for queries and a stage more of keys and values, where tiles differ in what they take: up to 5 % faster. Of
  * packed sequences in tiles of 128 rows, and of ALiBi without a causal mask, it is slower; three groups with a softcap
  * would have a stack with two. */
 static int32_t q_stages_of(const attune_problem *problem, const wgmma_config *from)
 {
     const bool of_three = from->groups == 3, is_causal = attune_is_causal(problem);
+    const bool may = !has_pairs(problem) && (of_three || !problem->varlen) && (is_causal || !problem->alibi);
     const bool is_wide = attune_is_windowed(problem) && !is_narrow(problem) && (of_three || largest_dim(problem) > 96);
-    const bool is_sloped = is_causal && problem->alibi && !problem->varlen && (of_three || largest_dim(problem) > 64);
+    const bool is_sloped = is_causal && problem->alibi && (of_three || largest_dim(problem) > 64);
     const bool is_uneven = of_three && (problem->varlen || is_capped(problem) || (is_causal && problem->strict));
-    return !has_pairs(problem) && (is_wide || is_sloped || is_uneven) ? 1 : from->q_stages;
+    return may && (is_wide || is_sloped || is_uneven) ? 1 : from->q_stages;
 }
 
 /* Short causal jobs move as much as they compute: few heads at a time is up to 6 % faster. */
@@ -363,10 +363,8 @@ static int32_t scheduler_of(const attune_problem *problem, const wgmma_config *f
 /* Packed sequences at head dim 256: without turns 2 % faster; with a causal mask, and at 192, 5 % slower. */
 static int32_t pingpong_of(const attune_problem *problem, const wgmma_config *from)
 {
-    return from->groups == 2 && problem->varlen && !attune_is_causal(problem) && !attune_is_windowed(problem) &&
-                   problem->head_dim_v > 192
-               ? 0
-               : from->pingpong;
+    const bool is_open = !attune_is_causal(problem) && !attune_is_windowed(problem) && !has_pairs(problem);
+    return problem->varlen && is_open && problem->head_dim_v > 192 ? 0 : from->pingpong;
 }
 
 static attune_config config_of(const attune_problem *problem, const wgmma_config *from, bool by_maxima)
@@ -423,6 +421,7 @@ static void choose(const attune_problem *problem, const attune_target *target, c
 {
     const wgmma_candidates *of = candidates_for(problem);
     double time[WGMMA_CANDIDATES] = {0};
+    int32_t last = 0;
     rate(problem, target, of, time);
     for (int32_t round = 0; round < of->count; ++round) {
         int32_t best = 0;
@@ -430,13 +429,17 @@ static void choose(const attune_problem *problem, const attune_target *target, c
             best = time[i] < time[best] ? i : best;
         }
         if (isinf(time[best])) {
-            return;
+            break;
         }
         add(found, problem, target, config_of(problem, &of->config[best], false));
         if (found->count == 2) { /* maxima of every tile: for scores that no static maximum suits */
             add(found, problem, target, config_of(problem, &of->config[best], true));
         }
+        last = best;
         time[best] = INFINITY;
+    }
+    if (found->count == 1) {
+        add(found, problem, target, config_of(problem, &of->config[last], true));
     }
 }
 

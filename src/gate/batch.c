@@ -31,10 +31,11 @@ int at_batch_size(const at_batch_pace *pace, int most, double left_s)
     return fit >= most ? most : fit <= least ? least : (int)fit;
 }
 
-bool at_batch_goes_on(int judged, int candidates, double judging_s, double left_s)
+bool at_batch_goes_on(const at_batch_pace *timing, int judged, int candidates, double judging_s, double left_s)
 {
     double next_s = 1.1 * judging_s / judged;
-    return next_s + start_s + (judged + 1) * candidates * timed_s <= left_s;
+    double one_s = timing->problems > 0 ? each_s(timing) : candidates * timed_s;
+    return next_s + start_s + (judged + 1) * one_s <= left_s;
 }
 
 int at_batch_timed(const at_batch_pace *timing, int judged, int candidates, double left_s)

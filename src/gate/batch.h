@@ -25,14 +25,16 @@ int at_batch_size(const at_batch_pace *pace, int most, double left_s);
 
 /*
  * Whether another problem of a batch can be judged, and all be timed, within left_s seconds, where judging so many (1
- * or more) took judging_s: what judging takes is known only then, and it is lost where no time is left to time it.
+ * or more) took judging_s, and timing what `timing` says: what judging takes is known only then, and it is lost where
+ * no time is left to time it.
  */
-bool at_batch_goes_on(int judged, int candidates, double judging_s, double left_s);
+bool at_batch_goes_on(const at_batch_pace *timing, int judged, int candidates, double judging_s, double left_s);
 
 /*
  * How many of the problems that have been judged are timed next, so that their verdicts come within left_s seconds.
  * `timing`: what timing alone has taken so far. Before any has been timed the guess is a generous one, and no less than
- * one problem is timed: the verdicts of these are kept before others are begun, by the pace that is known then.
+ * one problem is timed: the verdicts of these are kept before others are begun, by the pace that is known then. After
+ * that 0 where none would end in time.
  */
 int at_batch_timed(const at_batch_pace *timing, int judged, int candidates, double left_s);
 

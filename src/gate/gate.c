@@ -113,16 +113,28 @@ static int candidates_each(const at_gate *gate)
     return gate->options->paired ? 1 : gate->options->candidate_count;
 }
 
+/* What is known, and what is not right, is not timed. */
 static bool is_to_be_timed(const at_gate_table *table)
 {
     bool any = false;
     for (int i = 0; i < table->count; ++i) {
-        any |= table->entry[i].known == NULL;
+        const at_gate_entry *entry = &table->entry[i];
+        any |= entry->known == NULL && entry->verdict != NULL && entry->verdict->right == AT_PASS;
     }
     return any;
 }
 
-/* The first problems, of which so many are to be timed; what is known costs nothing. */
+static bool was_timed(const at_gate_table *table)
+{
+    bool any = false;
+    for (int i = 0; i < table->count; ++i) {
+        const at_gate_entry *entry = &table->entry[i];
+        any |= entry->known == NULL && entry->verdict != NULL && entry->verdict->session.block_count > 0;
+    }
+    return any;
+}
+
+/* The first problems, of which so many are to be timed; the others cost nothing. */
 static int first_with(const at_gate_table *tables, int count, int timed)
 {
     int first = 0;
@@ -133,7 +145,7 @@ static int first_with(const at_gate_table *tables, int count, int timed)
 }
 
 /* `count` becomes smaller where the rest could not be timed before the limit. */
-static attune_status judge_tables(at_gate *gate, at_gate_table *tables, int *count)
+static attune_status judge_tables(at_gate *gate, at_gate_table *tables, int *count, const at_batch_pace *timing)
 {
     if (at_gate_lanes(gate, *count) > 1) {
         return judge_together(gate, tables, *count);
@@ -143,7 +155,8 @@ static attune_status judge_tables(at_gate *gate, at_gate_table *tables, int *cou
     bool goes_on = true;
     for (int i = 0; i < *count && goes_on; ++i) {
         AT_FORWARD(judge_with_cache(gate, gate->next_problem + i, &tables[i]));
-        goes_on = at_batch_goes_on(i + 1, candidates_each(gate), at_gate_seconds(gate) - began, seconds_left(gate));
+        double judging_s = at_gate_seconds(gate) - began;
+        goes_on = at_batch_goes_on(timing, i + 1, candidates_each(gate), judging_s, seconds_left(gate));
         *count = goes_on ? *count : i + 1;
     }
     return ATTUNE_OK;
@@ -161,13 +174,13 @@ static attune_status time_tables(at_gate *gate, at_gate_table *tables, int count
     return status;
 }
 
-static int count_unknown(const at_gate_table *tables, int count)
+static int count_timed(const at_gate_table *tables, int count)
 {
-    int unknown = 0;
+    int timed = 0;
     for (int i = 0; i < count; ++i) {
-        unknown += is_to_be_timed(&tables[i]);
+        timed += was_timed(&tables[i]);
     }
-    return unknown;
+    return timed;
 }
 
 /* Times what has been judged, as far as the limit allows, and reports it; `count` becomes how many these are. */
@@ -186,8 +199,8 @@ static attune_status time_and_report(at_gate *gate, at_gate_table *tables, int *
         }
         double began = at_gate_seconds(gate);
         AT_FORWARD(time_tables(gate, next, together));
-        if (count_unknown(next, together) > 0) {
-            at_batch_note(timing, count_unknown(next, together), at_gate_seconds(gate) - began);
+        if (count_timed(next, together) > 0) {
+            at_batch_note(timing, count_timed(next, together), at_gate_seconds(gate) - began);
         }
         for (int i = 0; i < together; ++i) {
             AT_FORWARD(report_verdicts(gate, &next[i], result));
@@ -204,7 +217,7 @@ static attune_status run_tables(at_gate *gate, at_gate_table *tables, int *begun
     if (gate->target.kind == ATTUNE_TARGET_CUDA) { /* on a CPU, who loads takes time from who is timed */
         AT_FORWARD(at_gate_start_ahead(gate, AT_WORKER_TIMER));
     }
-    AT_FORWARD(judge_tables(gate, tables, begun));
+    AT_FORWARD(judge_tables(gate, tables, begun, timing));
     at_gate_close_workers(gate); /* what is timed has the device for itself */
     return time_and_report(gate, tables, begun, timing, result);
 }

@@ -54,13 +54,18 @@ static void test_batches_that_take_next_to_nothing_fit_many_times(void **state)
 
 static void test_judging_ends_while_there_is_time_for_timing(void **state)
 {
+    const at_batch_pace none = {0};
+    at_batch_pace timing = {0};
     (void)state;
-    assert_true(at_batch_goes_on(1, 1, 10, INFINITY));
-    assert_true(at_batch_goes_on(1, 1, 60, 66 + 15 + 120 + 0.1)); /* the next one, starts, two that are timed */
-    assert_false(at_batch_goes_on(1, 1, 60, 66 + 15 + 120 - 0.1));
-    assert_false(at_batch_goes_on(1, 2, 60, 66 + 15 + 120 + 0.1)); /* of two candidates each is timed */
-    assert_true(at_batch_goes_on(3, 1, 90, 33 + 15 + 240 + 0.1));
-    assert_false(at_batch_goes_on(3, 1, 90, -5));
+    assert_true(at_batch_goes_on(&none, 1, 1, 10, INFINITY));
+    assert_true(at_batch_goes_on(&none, 1, 1, 60, 66 + 15 + 120 + 0.1)); /* the next one, starts, two that are timed */
+    assert_false(at_batch_goes_on(&none, 1, 1, 60, 66 + 15 + 120 - 0.1));
+    assert_false(at_batch_goes_on(&none, 1, 2, 60, 66 + 15 + 120 + 0.1)); /* of two candidates each is timed */
+    assert_true(at_batch_goes_on(&none, 3, 1, 90, 33 + 15 + 240 + 0.1));
+    assert_false(at_batch_goes_on(&none, 3, 1, 90, -5));
+    at_batch_note(&timing, 1, 115); /* 110 s each */
+    assert_true(at_batch_goes_on(&timing, 1, 2, 60, 66 + 15 + 220 + 0.1));
+    assert_false(at_batch_goes_on(&timing, 1, 2, 60, 66 + 15 + 220 - 0.1));
 }
 
 static void test_as_many_are_timed_as_fit(void **state)
@@ -70,7 +75,7 @@ static void test_as_many_are_timed_as_fit(void **state)
     assert_int_equal(at_batch_timed(&timing, 8, 1, INFINITY), 8);
     assert_int_equal(at_batch_timed(&timing, 8, 1, 15 + 5 * 60 + 1), 5);
     assert_int_equal(at_batch_timed(&timing, 8, 2, 15 + 5 * 60 + 1), 2);
-    assert_int_equal(at_batch_timed(&timing, 8, 1, -5), 1); /* verdicts are lost that are not timed */
+    assert_int_equal(at_batch_timed(&timing, 8, 1, -5), 1); /* one at least */
     at_batch_note(&timing, 1, 115);                         /* 110 s each, with a tenth more */
     assert_int_equal(at_batch_timed(&timing, 7, 1, INFINITY), 7);
     assert_int_equal(at_batch_timed(&timing, 7, 1, 15 + 2 * 110 + 1), 2);

@@ -129,7 +129,7 @@ static void features_limit_the_choice(void **state)
         {"b4,h32,s4096,d64,bf16,softcap=30", "Q_STAGES", 1},
         {"b4,h32,s4096,d64,bf16,causal,softcap=30", "GROUPS", 3},
         {"b4,h32,s4096,d64,bf16,softcap=30,alibi", "GROUPS", 2},
-        {"b4,h32,s4096,d64,bf16,softcap=30,strict", "GROUPS", 2},
+        {"b4,h32,s4096,d64,bf16,causal,softcap=30,strict", "GROUPS", 2},
         {"b1,h32,s16384,d64,bf16,softcap=30,window=1023:0", "GROUPS", 2},
         {"b16,h32,s2048,d64,bf16,softcap=30,varlen=1", "GROUPS", 2},
         {"b4,h16,s4096,d128,bf16,causal,softcap=30", "AHEAD", 3},
@@ -153,6 +153,10 @@ static void features_limit_the_choice(void **state)
         {"b16,h32,s2048,d64,bf16,varlen=1", "Q_STAGES", 1},
         {"b16,h16,s4096,d128,bf16,varlen=1", "Q_STAGES", 2},
         {"b16,h16,s4096,d128,bf16,causal,varlen=1,alibi", "Q_STAGES", 2},
+        {"b16,h16,s4096,d128,bf16,varlen=1,window=2000:0", "Q_STAGES", 2},
+        {"b16,h16,s4096,d128,bf16,window=1000:1000,alibi", "Q_STAGES", 2},
+        {"b16,h8,s4096,d256,bf16,varlen=1,window=100:0", "BLOCK_N", 64},
+        {"b4,h16,s4096,d128,bf16,bias=1xh,window=100:0", "AHEAD", 3},
         {"b16,h8,s4096,d256,bf16,varlen=1", "BLOCK_N", 80},
         {"b16,h8,s4096,d256,bf16,varlen=1", "PINGPONG", 0},
         {"b16,h8,s4096,d256,bf16,causal,varlen=1", "BLOCK_N", 80},
@@ -264,9 +268,12 @@ static void forecasts_end(void **state)
 static void there_is_more_than_one_choice(void **state)
 {
     static const char *const problems[] = {
-        "b2,h16,s4096,d64,fp16,causal",        "b2,h16,s4096,d96,fp16,causal",  "b2,h16,s4096,d128,fp16,causal",
-        "b2,h16,s4096,d192,dv128,bf16,causal", "b2,h16,s4096,d256,dv128,bf16",  "b2,h16,s4096,d256,dv32,bf16,causal",
-        "b2,h16,s4096,d128,dv192,bf16",        "b2,h16,s4096,d256,fp16,causal",
+        "b2,h16,s4096,d64,fp16,causal",         "b2,h16,s4096,d96,fp16,causal",
+        "b2,h16,s4096,d128,fp16,causal",        "b2,h16,s4096,d192,dv128,bf16,causal",
+        "b2,h16,s4096,d256,dv128,bf16",         "b2,h16,s4096,d256,dv32,bf16,causal",
+        "b2,h16,s4096,d128,dv192,bf16",         "b2,h16,s4096,d256,fp16,causal",
+        "b16,h16,s4096,d160,bf16,varlen=1",     "b16,h16,s4096,d256,bf16,varlen=1",
+        "b4,h16,s4096,d96,bf16,window=100:100", "b2,h8,s2048,d256,bf16,mask",
     };
     const attune_target target = h200();
     (void)state;
