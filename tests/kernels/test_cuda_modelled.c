@@ -83,6 +83,8 @@ static const struct {
           {"wgmma", "b2,h1,s300,d32,bf16,bias=1xh,mask,window=100:40"},
           {"wgmma", "b1,h2,sq260,skv500,d32,fp16,causal,window=150:0"},
           {"wgmma", "b2,h1,s280,d40,bf16,window=30:90,softcap=20,alibi,seqused"},
+          {"wgmma", "b2,h2,hkv1,s280,d32,fp16,causal,softcap=30"},
+          {"wgmma", "b2,h1,sq280,skv300,d32,bf16,window=90:30,softcap=50,sink,varlen=1"},
 },
   of_decode[] = {
       {"decode", "b1,h4,hkv2,sq1,skv1500,d128,bf16"},
@@ -459,6 +461,28 @@ static void lay_scores(at_inputs *inputs, float spread, float rise)
     }
 }
 
+/* By the first column: queries have 16 there, the others stay what they are. Values of the last 64 keys are 1 above
+ * those of the others, so that what both weigh is seen. */
+static void lay_levels(at_inputs *inputs, const float *level)
+{
+    const attune_tensor *q = &inputs->call.tensor[ATTUNE_Q], *k = &inputs->call.tensor[ATTUNE_K];
+    const attune_problem *problem = &inputs->problem;
+    uint16_t *v = inputs->call.tensor[ATTUNE_V].data;
+    for (int64_t i = 0; i < problem->seqlen_q; ++i) {
+        ((uint16_t *)q->data)[i * problem->head_dim_qk] = at_bf16_from_float(16);
+    }
+    for (int64_t i = 0; i < problem->seqlen_kv; ++i) {
+        const bool last = i >= problem->seqlen_kv - 64;
+        const float score = last ? level[0] : level[1] * (i % 2 == 0 ? 1.0f : 0.9f);
+        ((uint16_t *)k->data)[i * problem->head_dim_qk] =
+            at_bf16_from_float(score / (16 * (float)at_problem_scale(problem)));
+        for (int64_t c = 0; c < problem->head_dim_v; ++c) {
+            uint16_t *x = v + i * problem->head_dim_v + c;
+            *x = at_bf16_from_float(at_bf16_to_float(*x) / 4 + (last ? 1.0f : i % 2 == 0 ? 0.0f : -1.0f));
+        }
+    }
+}
+
 /* Row `row` of O, in double. */
 static void attend_in_double(const at_inputs *inputs, int64_t row, double *out)
 {
@@ -479,6 +503,7 @@ static void attend_in_double(const at_inputs *inputs, int64_t row, double *out)
                 score += (double)at_bf16_to_float(q[row * dim + c]) * at_bf16_to_float(k[j * dim + c]);
             }
             score *= at_problem_scale(problem);
+            score = problem->softcap != 0 ? problem->softcap * tanh(score / problem->softcap) : score;
             largest = pass == 0 ? fmax(largest, score) : largest;
             const double weight = pass == 0 ? 0 : exp(score - largest);
             sum += weight;
@@ -492,7 +517,9 @@ static void attend_in_double(const at_inputs *inputs, int64_t row, double *out)
     }
 }
 
-static void expect_attention(const char *text, const char *params, float spread, float rise)
+/* Scores laid out by `spread` and `rise`, or, where `level` is there, near its first number in the last 64 keys, which
+ * a walk begins with, and in the others near the second and nine tenths of it in turns. */
+static void expect_attention_of(const char *text, const char *params, float spread, float rise, const float *level)
 {
     const at_draw draw = {.seed = SEED};
     at_placement place = {0};
@@ -504,6 +531,9 @@ static void expect_attention(const char *text, const char *params, float spread,
     assert_ok(plan_modelled(NULL, &problem, &plan));
     assert_ok(at_inputs_draw(&problem, &draw, &inputs));
     lay_scores(&inputs, spread, rise);
+    if (level != NULL) {
+        lay_levels(&inputs, level);
+    }
     assert_ok(at_placement_create(at_context_device(model.context), &inputs, &place));
     assert_ok(at_placement_run(&place, plan, &place.call));
     const uint16_t *o = inputs.call.tensor[ATTUNE_O].data;
@@ -513,14 +543,20 @@ static void expect_attention(const char *text, const char *params, float spread,
         for (int64_t c = 0; c < problem.head_dim_v; ++c) {
             const double is = at_bf16_to_float(o[row * problem.head_dim_v + c]);
             if (!(fabs(is - right[c]) <= 0x1p-8 * fabs(right[c]) + 0x1p-7)) {
-                fail_msg("%s, %s, spread %g, rise %g: row %lld, column %lld: %g, not %g", text, params, (double)spread,
-                         (double)rise, (long long)row, (long long)c, is, right[c]);
+                fail_msg("%s, %s, spread %g, rise %g, levels %g, %g: row %lld, column %lld: %g, not %g", text, params,
+                         (double)spread, (double)rise, level != NULL ? (double)level[0] : 0.0,
+                         level != NULL ? (double)level[1] : 0.0, (long long)row, (long long)c, is, right[c]);
             }
         }
     }
     at_placement_free(&place);
     at_inputs_free(&inputs);
     attune_plan_destroy(plan);
+}
+
+static void expect_attention(const char *text, const char *params, float spread, float rise)
+{
+    expect_attention_of(text, params, spread, rise, NULL);
 }
 
 /* References are raised, once, twice and more often; by the first tile's word jobs take maxima. */
@@ -543,6 +579,34 @@ static void scores_may_rise_and_spread(void **state)
     }
     expect_attention("b1,h1,sq70,skv600,d136,bf16", "RESCALE=16", 4, 0);
     expect_attention("b1,h1,sq70,skv600,d136,bf16", "RESCALE=16", 16, 20);
+    model.target.arch_features = 0;
+}
+
+/* The polynomial that stands for a softcap ends: scores above it, in the first tile and in later ones; scores below,
+ * where they weigh something, beside low ones and with a small cap. */
+static void softcaps_curve_ends(void **state)
+{
+    static const char params[] = "GROUPS=2,BLOCK_N=64,Q_STAGES=2,PINGPONG=1,SCHEDULER=1,RESCALE=15,AHEAD=4";
+    static const struct {
+        const char *problem;
+        float level[2];
+    } ends[] = {
+        {"b1,h1,sq140,skv896,d32,bf16,softcap=30", {0, 30}},    {"b1,h1,sq140,skv896,d32,bf16,softcap=30", {0, 60}},
+        {"b1,h1,sq140,skv896,d32,bf16,softcap=30", {25, 26}},   {"b1,h1,sq140,skv896,d32,bf16,softcap=50", {45, 10}},
+        {"b1,h1,sq140,skv896,d32,bf16,softcap=30", {-30, -42}}, {"b1,h1,sq140,skv896,d32,bf16,softcap=30", {-60, -60}},
+        {"b1,h1,sq140,skv896,d32,bf16,softcap=3", {0, -4.5f}},
+    };
+    static const float spread[] = {1, 4, 16, 64};
+    (void)state;
+    skip_without_compiler();
+    model.target.arch_features = 1;
+    model.kernel = at_catalogue_find("wgmma");
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; ++i) {
+        expect_attention_of(ends[i].problem, params, 0.25f, 0, ends[i].level);
+    }
+    for (size_t i = 0; i < sizeof spread / sizeof spread[0]; ++i) {
+        expect_attention("b1,h1,sq140,skv900,d32,bf16,causal,softcap=30", params, spread[i], 0);
+    }
     model.target.arch_features = 0;
 }
 
@@ -575,6 +639,6 @@ int main(void)
         cmocka_unit_test(wgmma_passes_the_suite),     cmocka_unit_test(decode_passes_the_suite),
         cmocka_unit_test(hidden_keys_leave_no_trace), cmocka_unit_test(scores_of_nan_are_seen),
         cmocka_unit_test(next_sequences_have_no_say), cmocka_unit_test(ones_say_what_other_bytes_say),
-        cmocka_unit_test(scores_may_rise_and_spread)};
+        cmocka_unit_test(scores_may_rise_and_spread), cmocka_unit_test(softcaps_curve_ends)};
     return cmocka_run_group_tests(tests, set_up, clean_up);
 }

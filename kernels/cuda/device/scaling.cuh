@@ -41,12 +41,16 @@ ATTUNE_INLINE float score_above(const shifted &by, float product, float referenc
 
 /* softcap tanh(x) with x = product scale / softcap, as x (a + b x^2 + c x^4): off by 3.9e-5 of itself where |x| is at
  * most 0.55, the least that such a polynomial can be off by. So a score costs no second exponential; where some x is
- * larger, the tile is done again with true ones. Here a, b and c are of the product itself. A line, where scores are
- * capped already, has no end. */
+ * larger, the tile is done again with true ones: no weight may be above that of the score at the curve's end. Below
+ * -0.55 the polynomial is too low: a score weighs less than it ought to. With a softcap of 28 that is 1.3e-9 of the
+ * weight of a score of 0 at most, with 30 it is 4.2e-10 (CURVE_SOFTCAP). Here a, b and c are of the product itself. A
+ * line, where scores are capped already, has no end. */
 struct score_curve {
     float a, b, c;
-    unsigned end, largest; /* of squares of products: where the curve ends; the largest so far. Bits of floats */
+    float end; /* the score where the curve ends */
 };
+
+constexpr float CURVE_SOFTCAP = 28; /* the least that scores follow the curve with */
 
 /* What hides a key where the curve is a line. NOTE: -inf times 0 would be NaN. No constant: it would be in every cubin.
  */
@@ -58,21 +62,21 @@ ATTUNE_INLINE float hidden_on_line()
 ATTUNE_INLINE score_curve score_curve_of(const attune_args &args)
 {
     float inner = args.scale / args.softcap, a = args.scale * LOG2_E, square = inner * inner;
-    unsigned end = __float_as_uint(0.3025f / square);
-    return {a * 0.99996126f, a * square * -0.33099829f, a * square * square * 0.11188017f, end, 0};
+    float end = args.softcap * LOG2_E * 0.50052f; /* tanh 0.55 */
+    return {a * 0.99996126f, a * square * -0.33099829f, a * square * square * 0.11188017f, end};
 }
 
 /* tanh(product inner) alone; whoever asks for it knows where it ends. Off by 2.3e-5 up to 1/2. */
 ATTUNE_INLINE score_curve tanh_curve_of(float inner)
 {
     float square = inner * inner;
-    return {inner * 0.99997746f, inner * square * -0.33169097f, inner * square * square * 0.1152069f, 0, 0};
+    return {inner * 0.99997746f, inner * square * -0.33169097f, inner * square * square * 0.1152069f, 0};
 }
 
 /* Of scores that are capped, but for the factor. */
 ATTUNE_INLINE score_curve score_line_of(float factor)
 {
-    return {factor, 0, 0, ~0u, 0};
+    return {factor, 0, 0, 1e30f};
 }
 
 ATTUNE_INLINE float on_curve(const score_curve &by, float product, float square)
@@ -85,18 +89,26 @@ ATTUNE_INLINE float score_of(const score_curve &by, float product, int)
     return product <= hidden_on_line() ? negative_infinity() : on_curve(by, product, product * product);
 }
 
-/* Whether all products were on the curve. */
-ATTUNE_INLINE bool curve_held(const score_curve &by)
+ATTUNE_INLINE float score_above(const score_curve &by, float product, float reference, int)
 {
-    return by.largest <= by.end;
+    float square = product * product;
+    return fmaf(product, fmaf(fmaf(by.c, square, by.b), square, by.a), -reference);
 }
 
-ATTUNE_INLINE bool curve_held(float)
+/* Whether what hides a key weighs nothing on the curve. */
+ATTUNE_INLINE bool curve_hides(const score_curve &by)
 {
-    return true;
+    float product = hidden_on_line();
+    return on_curve(by, product, product * product) < -1e30f;
 }
 
-ATTUNE_INLINE bool curve_held(const shifted &)
+/* Whether weights that sum up to `sum`, of a row with this reference, are all of scores on the curve. */
+ATTUNE_INLINE bool curve_held(const score_curve &by, float reference, float sum)
+{
+    return sum <= ptx_ex2_approx_ftz_f32(by.end - reference);
+}
+
+template <class scaling> ATTUNE_INLINE bool curve_held(const scaling &, float, float)
 {
     return true;
 }

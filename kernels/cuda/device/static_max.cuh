@@ -103,27 +103,20 @@ ATTUNE_INLINE void static_max_exponentiate(const row_pair &rows, float (&s)[n], 
     }
 }
 
-template <int first, int end, int n>
-ATTUNE_INLINE void static_max_exponentiate(const row_pair &rows, float (&s)[n], score_curve &by, float (&sum)[2][2])
+/* Whether the lane's scores are as true as they are to be, by the sums of their weights. */
+template <class scaling>
+ATTUNE_INLINE bool scores_held(const row_pair &rows, const float (&sum)[2][2], const scaling &by)
 {
-#pragma unroll
-    for (int i = first; i < end; i += 2) {
-        float square[2] = {s[i] * s[i], s[i + 1] * s[i + 1]}, reference = rows.maximum[i / 2 % 2];
-        by.largest = __vimax3_u32(by.largest, __float_as_uint(square[0]), __float_as_uint(square[1]));
-#pragma unroll
-        for (int e = 0; e < 2; ++e) {
-            float slope = fmaf(fmaf(by.c, square[e], by.b), square[e], by.a);
-            s[i + e] = ptx_ex2_approx_ftz_f32(fmaf(s[i + e], slope, -reference));
-            sum[i / 2 % 2][e] += s[i + e];
-        }
-    }
+    return curve_held(by, rows.maximum[0], sum[0][0] + sum[0][1]) &
+           curve_held(by, rows.maximum[1], sum[1][0] + sum[1][1]);
 }
 
-/* Whether all of the warp's weights are in reach, and its scores as true as they are to be. */
-template <class scaling> ATTUNE_INLINE bool static_max_holds(const float (&sum)[2][2], const scaling &by)
+/* Whether all of the warp's weights are in reach, and its scores true. */
+template <class scaling>
+ATTUNE_INLINE bool static_max_holds(const row_pair &rows, const float (&sum)[2][2], const scaling &by)
 {
     float all = (sum[0][0] + sum[0][1]) + (sum[1][0] + sum[1][1]);
-    return !__any_sync(0xffffffff, !(all <= STATIC_MAX_REACH) | !curve_held(by));
+    return !__any_sync(0xffffffff, !(all <= STATIC_MAX_REACH) | !scores_held(rows, sum, by));
 }
 
 ATTUNE_INLINE void static_max_finish(row_pair &rows, const float (&sum)[2][2])
@@ -159,10 +152,12 @@ ATTUNE_INLINE static_max_signs find_static_max_signs(const float (&sum)[2], cons
 
 /* Whether some weight of the warp's is too large to come down by a factor, or not true. A NaN is passed over: it stays
  * one. */
-template <int n, class scaling> ATTUNE_INLINE bool static_max_lost(const float (&s)[n], const scaling &by)
+template <int n, class scaling>
+ATTUNE_INLINE bool static_max_lost(const row_pair &rows, const float (&s)[n], const float (&sum)[2][2],
+                                   const scaling &by)
 {
     float largest = fmaxf(row_maximum<n>(s, 0), row_maximum<n>(s, 1));
-    return __any_sync(0xffffffff, (largest > STATIC_MAX_SCALABLE) | !curve_held(by));
+    return __any_sync(0xffffffff, (largest > STATIC_MAX_SCALABLE) | !scores_held(rows, sum, by));
 }
 
 #if RESCALE == 16

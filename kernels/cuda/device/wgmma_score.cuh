@@ -153,7 +153,7 @@ ATTUNE_INLINE void prepare(const attune_args &args, const job &j, consumer &c, i
 {
     int number = WALK(c.begins, c.blocks, i);
 #if ATTUNE_HAS_SOFTCAP
-    exact = exact || c.bends || number < c.right_edge || (begins_move && number >= c.left_edge);
+    exact = exact || c.bends;
     c.now = exact ? score_line_of(c.scale) : c.curve;
 #endif
     if (!CURVED || exact) {
@@ -189,19 +189,21 @@ ATTUNE_INLINE void exponentiate(const consumer &c, const row_pair &rows, scores 
 }
 
 #if ATTUNE_HAS_SOFTCAP
-/* Whether scores of the first tile that are seen come near the end of the curve, in two lanes at least: later tiles'
- * would end it, and a tile done again takes the time of many. NOTE: of capped scores, since hidden ones are known then;
- * 0.38 is tanh 0.4. */
-template <int count> ATTUNE_INLINE void find_bends(consumer &c, const scores &s)
+/* Whether the job's scores are not for the curve, by the maxima of its first tile: one is behind its end; or some come
+ * near, in two of the warp's rows at least (0.38 is tanh 0.4), so that a later tile would be done again, which takes the
+ * time of many; or a row's are so low that keys below the curve's other end weigh something beside them. */
+ATTUNE_INLINE bool find_bends(const attune_args &args, const consumer &c)
 {
-    if constexpr (CURVED) {
-        float largest = 0;
+    float high = 0.38f * LOG2_E * args.softcap, low = -0.1f * LOG2_E * args.softcap;
+    int near = 0;
+    bool outside = args.softcap < CURVE_SOFTCAP || !curve_hides(c.curve);
 #pragma unroll
-        for (int i = 0; i < count; ++i) {
-            largest = fmaxf(largest, s[i] < -1 ? 0 : fabsf(s[i]));
-        }
-        c.bends = __popc(__ballot_sync(0xffffffff, largest > 0.38f)) > 1;
+    for (int r = 0; r < 2; ++r) {
+        float maximum = c.rows.maximum[r] == positive_infinity() ? 0 : c.rows.maximum[r];
+        near += __popc(__ballot_sync(0xffffffff, maximum > high));
+        outside = outside || maximum < low || maximum > c.curve.end;
     }
+    return near > 4 || __any_sync(0xffffffff, outside);
 }
 #endif
 

@@ -48,18 +48,40 @@ ATTUNE_INLINE void predict_growth(const job &j, consumer &c)
     }
 }
 
+/* With a softcap: the first tile's scores and maxima, by the curve, and by the formula if the job is not for it. */
+template <int count> ATTUNE_INLINE void begin_on_curve(const attune_args &args, const job &j, consumer &c, scores &s)
+{
+#if ATTUNE_HAS_SOFTCAP
+    c.bends = false;
+#pragma unroll 1
+    for (;;) {
+        float factor[2];
+        prepare<count>(args, j, c, c.first, false, s);
+        static_max_raise<count>(c.rows, s, c.now, factor);
+        if (c.bends || !find_bends(args, c)) {
+            break;
+        }
+        c.bends = true;
+        c.rows = no_keys();
+    }
+#endif
+}
+
 /* The first tile: nothing to multiply yet. */
 template <int count>
 ATTUNE_INLINE void first_weights(const attune_args &args, const job &j, consumer &c, scores &s, weights &p)
 {
-    prepare<count>(args, j, c, c.first, true, s);
-#if ATTUNE_HAS_SOFTCAP
-    find_bends<count>(c, s);
-#endif
+    if constexpr (CURVED) {
+        begin_on_curve<count>(args, j, c, s);
+    } else {
+        prepare<count>(args, j, c, c.first, true, s);
+    }
     if constexpr (static_max) {
         auto by = scaling_of(c);
         float factor[2], sum[2][2] = {};
-        static_max_raise<count>(c.rows, s, by, factor);
+        if constexpr (!CURVED) {
+            static_max_raise<count>(c.rows, s, by, factor);
+        }
         static_max_exponentiate<0, count>(c.rows, s, by, sum);
         static_max_finish(c.rows, sum);
     } else {
@@ -134,7 +156,7 @@ ATTUNE_INLINE void raise_reference(const attune_args &args, const job &j, consum
                                    scores &s, outputs &o, float (&sum)[2][2])
 {
     float factor[2];
-    bool lost = static_max_lost(s, was);
+    bool lost = static_max_lost(c.rows, s, sum, was);
 #if RESCALE == 16
     bool last = lost || c.exact_until <= c.first - STATIC_MAX_RISES;
     c.exact_until = last ? c.blocks : min(c.exact_until, c.first) - 1;
@@ -170,7 +192,7 @@ ATTUNE_INLINE void softmax_by_static_max(const attune_args &args, const job &j, 
     rows_pack<all_scores>(s, p);
     if (exact) {
         rows_rescale<1>(o, factor);
-    } else if (!static_max_holds(sum, by)) {
+    } else if (!static_max_holds(c.rows, sum, by)) {
         raise_reference(args, j, c, i, by, s, o, sum);
         rows_pack<all_scores>(s, p);
     }
