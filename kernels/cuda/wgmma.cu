@@ -351,9 +351,15 @@ ATTUNE_INLINE void run_tile(const attune_args &args, Shared &shared, const job &
     await_scores<1>(s);
     leave_keys(c, keys, i);
     leave_pairs(c);
-    prepare<all_scores>(args, j, c, i, (CURVED || BIAS_LATE) && (sharp || i <= c.exact_until), s);
+    if constexpr (!CURVED || sharp) {
+        prepare<all_scores>(args, j, c, i, (CURVED || BIAS_LATE) && (sharp || i <= c.exact_until), s);
+    }
     if constexpr (sharp) {
         softmax_of_sharp_job(c, values, s, p, o);
+    } else if constexpr (CURVED) {
+#if ATTUNE_HAS_SOFTCAP
+        softmax_on_curve(args, j, c, i, values, s, p, o);
+#endif
     } else if constexpr (static_max) {
         softmax_by_static_max(args, j, c, i, values, s, p, o);
     } else {

@@ -289,12 +289,21 @@ static bool is_capped(const attune_problem *problem)
     return problem->softcap != 0;
 }
 
-/* Tiles of 80 keys at head dims above 128, where jobs are short or end anywhere: 3 to 9 % faster. A softcap or mended
- * rows leave no registers for them; in a window of few keys they see too many that it hides. */
+/* Whether a softcap is a polynomial in most tiles (CURVED in wgmma_consumer.cuh). */
+static bool is_curved(const attune_problem *problem)
+{
+    return is_capped(problem) && !problem->alibi && !has_pairs(problem);
+}
+
+/* Tiles of 80 keys at head dims above 128, where jobs are short or end anywhere: 3 to 9 % faster. Mended rows leave no
+ * registers for them; in a window of few keys they see too many that it hides. With a softcap they are 3 to 9 % faster
+ * where no row has an end of its own, and up to 40 % slower elsewhere. */
 static bool wants_longer_tiles(const attune_problem *problem)
 {
-    const bool may = !is_capped(problem) && !contains(problem) && !is_narrow(problem);
-    return may && (problem->varlen || attune_is_windowed(problem));
+    if (is_capped(problem)) {
+        return is_curved(problem) && !attune_is_causal(problem) && !attune_is_windowed(problem) && !contains(problem);
+    }
+    return !contains(problem) && !is_narrow(problem) && (problem->varlen || attune_is_windowed(problem));
 }
 
 /* What was not raced: no turns in a window, caps beside anything else, values that must be cleaned and rows that are
@@ -307,8 +316,9 @@ static bool suits(const attune_problem *problem, const wgmma_config *config)
     const int32_t usual = problem->head_dim_v <= 128 ? 128 : wants_longer_tiles(problem) ? 80 : 64;
     const bool is_strict = contains(problem) && (problem->alibi || !config->pingpong);
     const bool has_edges = attune_is_windowed(problem) || problem->varlen;
-    const bool has_more = has_edges || problem->seqused_kv || contains(problem);
-    const bool is_heavy = is_strict || (is_capped(problem) && (has_more || problem->alibi || !config->pingpong));
+    const bool has_both = attune_is_windowed(problem) && problem->varlen;
+    const bool may_be_capped = is_curved(problem) && config->pingpong && !problem->seqused_kv && !contains(problem);
+    const bool is_heavy = is_strict || (is_capped(problem) && (!may_be_capped || has_both));
     if (!config->pingpong && (attune_is_windowed(problem) || (config->groups == 3 && !is_clean))) {
         return false;
     }
@@ -322,7 +332,12 @@ static bool suits(const attune_problem *problem, const wgmma_config *config)
 /* How many exponentials come before the wait for O, where features make scores longer to work out: 1 to 4 % faster. */
 static int32_t ahead_of(const attune_problem *problem, const wgmma_config *from)
 {
-    const bool may = largest_dim(problem) > 64 && !has_wide_keys(problem) && problem->bias == ATTUNE_BIAS_NONE;
+    const int32_t dim = largest_dim(problem);
+    const bool may = dim > 64 && !has_wide_keys(problem) && problem->bias == ATTUNE_BIAS_NONE;
+    const bool is_windowed = attune_is_windowed(problem);
+    if (may && is_curved(problem)) {
+        return is_windowed && dim > 128 ? 2 : dim <= 96 || is_windowed || attune_is_causal(problem) ? 4 : 3;
+    }
     if (may && (problem->mask || is_narrow(problem) || (is_capped(problem) && !attune_is_causal(problem)))) {
         return 4;
     }
@@ -336,10 +351,12 @@ static int32_t q_stages_of(const attune_problem *problem, const wgmma_config *fr
 {
     const bool of_three = from->groups == 3, is_causal = attune_is_causal(problem);
     const bool may = !has_pairs(problem) && (of_three || !problem->varlen) && (is_causal || !problem->alibi);
-    const bool is_wide = attune_is_windowed(problem) && !is_narrow(problem) && (of_three || largest_dim(problem) > 96);
-    const bool is_sloped = is_causal && problem->alibi && (of_three || largest_dim(problem) > 64);
+    const int32_t dim = largest_dim(problem);
+    const bool is_wide = attune_is_windowed(problem) && !is_narrow(problem) && (of_three || dim > 96);
+    const bool is_sloped = is_causal && problem->alibi && (of_three || dim > 64);
+    const bool is_bent = is_causal && is_curved(problem) && !attune_is_windowed(problem) && dim > 96;
     const bool is_uneven = of_three && (problem->varlen || is_capped(problem) || (is_causal && problem->strict));
-    return may && (is_wide || is_sloped || is_uneven) ? 1 : from->q_stages;
+    return may && (is_wide || is_sloped || is_bent || is_uneven) ? 1 : from->q_stages;
 }
 
 /* Short causal jobs move as much as they compute: few heads at a time is up to 6 % faster. */
@@ -350,14 +367,18 @@ static bool is_short(const attune_problem *problem)
     return attune_is_causal(problem) && !attune_is_windowed(problem) && problem->seqlen_kv <= KEYS_SHORT;
 }
 
-/* Strict problems' jobs go in turns; packed sequences, of lengths that nobody knows yet, by a counter where they may.
- */
+/* Strict problems' jobs go in turns; packed sequences, of lengths that nobody knows yet, by a counter where they may;
+ * causal ones with a softcap by a counter, up to 5 % faster. */
 static int32_t scheduler_of(const attune_problem *problem, const wgmma_config *from)
 {
-    return contains(problem)                                 ? TURNS
-           : problem->varlen                                 ? COUNTER
-           : from->scheduler == COUNTER && is_short(problem) ? NEAR
-                                                             : from->scheduler;
+    const int32_t dim = largest_dim(problem);
+    const bool is_capped_causal = is_curved(problem) && attune_is_causal(problem) && dim > 64 && dim <= 128;
+    const bool by_counter = from->scheduler == COUNTER || is_capped_causal;
+    return contains(problem)                 ? TURNS
+           : problem->varlen                 ? COUNTER
+           : by_counter && is_short(problem) ? NEAR
+           : by_counter                      ? COUNTER
+                                             : from->scheduler;
 }
 
 /* Packed sequences at head dim 256: without turns 2 % faster; with a causal mask, and at 192, 5 % slower. */

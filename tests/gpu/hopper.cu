@@ -142,7 +142,7 @@ ATTUNE_INLINE void softmax_tile(consumer &c, scores &s, bool first)
             static_max_raise<all_scores>(c.rows, s, c.scale, factor);
         }
         static_max_exponentiate<0, all_scores>(c.rows, s, c.scale, sum);
-        if (!static_max_holds(c.rows, sum, c.scale)) {
+        if (!static_max_holds(sum)) {
             static_max_lower(c.rows, s, sum, factor);
         }
         static_max_finish(c.rows, sum);

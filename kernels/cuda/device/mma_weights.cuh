@@ -130,7 +130,7 @@ ATTUNE_INLINE void weigh_on_curve(float (&s)[STRIPS][scores], const warp_view &v
             move_rows(most, view.scale, state[t]);
         }
     }
-    const score_curve by = {capped.a * view.scale, capped.b * view.scale, capped.c * view.scale, 0};
+    const score_curve by = {capped.a * view.scale, capped.b * view.scale, capped.c * view.scale};
 #pragma unroll
     for (int t = 0; t < STRIPS; ++t) {
         row_pair &rows = state[t].rows;

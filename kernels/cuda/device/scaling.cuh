@@ -47,10 +47,10 @@ ATTUNE_INLINE float score_above(const shifted &by, float product, float referenc
  * line, where scores are capped already, has no end. */
 struct score_curve {
     float a, b, c;
-    float end; /* the score where the curve ends */
 };
 
 constexpr float CURVE_SOFTCAP = 28; /* the least that scores follow the curve with */
+constexpr float LINE_END = 1e30f;   /* no score is as large */
 
 /* What hides a key where the curve is a line. NOTE: -inf times 0 would be NaN. No constant: it would be in every cubin.
  */
@@ -59,24 +59,29 @@ ATTUNE_INLINE float hidden_on_line()
     return -1e18f;
 }
 
+/* What tanh is taken of, of a product. NOTE: a division would be a call. */
+ATTUNE_INLINE float curve_inner(const attune_args &args)
+{
+    return args.scale * ptx_rcp_approx_ftz_f32(args.softcap);
+}
+
 ATTUNE_INLINE score_curve score_curve_of(const attune_args &args)
 {
-    float inner = args.scale / args.softcap, a = args.scale * LOG2_E, square = inner * inner;
-    float end = args.softcap * LOG2_E * 0.50052f; /* tanh 0.55 */
-    return {a * 0.99996126f, a * square * -0.33099829f, a * square * square * 0.11188017f, end};
+    float inner = curve_inner(args), a = args.scale * LOG2_E, square = inner * inner;
+    return {a * 0.99996126f, a * square * -0.33099829f, a * square * square * 0.11188017f};
 }
 
 /* tanh(product inner) alone; whoever asks for it knows where it ends. Off by 2.3e-5 up to 1/2. */
 ATTUNE_INLINE score_curve tanh_curve_of(float inner)
 {
     float square = inner * inner;
-    return {inner * 0.99997746f, inner * square * -0.33169097f, inner * square * square * 0.1152069f, 0};
+    return {inner * 0.99997746f, inner * square * -0.33169097f, inner * square * square * 0.1152069f};
 }
 
 /* Of scores that are capped, but for the factor. */
 ATTUNE_INLINE score_curve score_line_of(float factor)
 {
-    return {factor, 0, 0, 1e30f};
+    return {factor, 0, 0};
 }
 
 ATTUNE_INLINE float on_curve(const score_curve &by, float product, float square)
@@ -102,15 +107,10 @@ ATTUNE_INLINE bool curve_hides(const score_curve &by)
     return on_curve(by, product, product * product) < -1e30f;
 }
 
-/* Whether weights that sum up to `sum`, of a row with this reference, are all of scores on the curve. */
-ATTUNE_INLINE bool curve_held(const score_curve &by, float reference, float sum)
+/* The score where the curve ends: at tanh 0.55. NOTE: worked out where it is wanted, since registers are few. */
+ATTUNE_INLINE float curve_end(const attune_args &args)
 {
-    return sum <= ptx_ex2_approx_ftz_f32(by.end - reference);
-}
-
-template <class scaling> ATTUNE_INLINE bool curve_held(const scaling &, float, float)
-{
-    return true;
+    return args.softcap * (LOG2_E * 0.50052f);
 }
 
 #endif

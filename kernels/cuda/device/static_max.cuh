@@ -103,20 +103,26 @@ ATTUNE_INLINE void static_max_exponentiate(const row_pair &rows, float (&s)[n], 
     }
 }
 
-/* Whether the lane's scores are as true as they are to be, by the sums of their weights. */
-template <class scaling>
-ATTUNE_INLINE bool scores_held(const row_pair &rows, const float (&sum)[2][2], const scaling &by)
-{
-    return curve_held(by, rows.maximum[0], sum[0][0] + sum[0][1]) &
-           curve_held(by, rows.maximum[1], sum[1][0] + sum[1][1]);
-}
-
-/* Whether all of the warp's weights are in reach, and its scores true. */
-template <class scaling>
-ATTUNE_INLINE bool static_max_holds(const row_pair &rows, const float (&sum)[2][2], const scaling &by)
+/* Whether all of the warp's weights are in reach, and each lane's true. */
+ATTUNE_INLINE bool static_max_holds(const float (&sum)[2][2], bool is_true = true)
 {
     float all = (sum[0][0] + sum[0][1]) + (sum[1][0] + sum[1][1]);
-    return !__any_sync(0xffffffff, !(all <= STATIC_MAX_REACH) | !scores_held(rows, sum, by));
+    return !__any_sync(0xffffffff, !(all <= STATIC_MAX_REACH) | !is_true);
+}
+
+/* What the lane's weights of either row may sum up to, where no score may be above `end`: none is, then. */
+struct weights_reach {
+    float row[2];
+};
+
+ATTUNE_INLINE weights_reach reach_of(const row_pair &rows, float end)
+{
+    return {{ptx_ex2_approx_ftz_f32(end - rows.maximum[0]), ptx_ex2_approx_ftz_f32(end - rows.maximum[1])}};
+}
+
+ATTUNE_INLINE bool is_within(const weights_reach &reach, const float (&sum)[2][2])
+{
+    return sum[0][0] + sum[0][1] <= reach.row[0] && sum[1][0] + sum[1][1] <= reach.row[1];
 }
 
 ATTUNE_INLINE void static_max_finish(row_pair &rows, const float (&sum)[2][2])
@@ -152,12 +158,10 @@ ATTUNE_INLINE static_max_signs find_static_max_signs(const float (&sum)[2], cons
 
 /* Whether some weight of the warp's is too large to come down by a factor, or not true. A NaN is passed over: it stays
  * one. */
-template <int n, class scaling>
-ATTUNE_INLINE bool static_max_lost(const row_pair &rows, const float (&s)[n], const float (&sum)[2][2],
-                                   const scaling &by)
+template <int n> ATTUNE_INLINE bool static_max_lost(const float (&s)[n], bool is_true)
 {
     float largest = fmaxf(row_maximum<n>(s, 0), row_maximum<n>(s, 1));
-    return __any_sync(0xffffffff, (largest > STATIC_MAX_SCALABLE) | !scores_held(rows, sum, by));
+    return __any_sync(0xffffffff, (largest > STATIC_MAX_SCALABLE) | !is_true);
 }
 
 #if RESCALE == 16

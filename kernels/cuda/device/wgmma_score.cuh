@@ -119,6 +119,12 @@ template <int count> ATTUNE_INLINE void place(consumer &c, int key, scores &s)
 }
 #endif
 
+/* Whether some row does not see the whole of tile `number`. */
+ATTUNE_INLINE bool has_edge(const consumer &c, int number)
+{
+    return number < c.right_edge || (begins_move && number >= c.left_edge);
+}
+
 /* What the products of the tile that the group takes i-th begin with. */
 ATTUNE_INLINE void begin_scores(const attune_args &args, const job &j, consumer &c, int i, scores &s)
 {
@@ -157,7 +163,7 @@ ATTUNE_INLINE void prepare(const attune_args &args, const job &j, consumer &c, i
     c.now = exact ? score_line_of(c.scale) : c.curve;
 #endif
     if (!CURVED || exact) {
-        rows_shape<count>(s, score_inner(args));
+        rows_shape<count>(s, ATTUNE_HAS_SOFTCAP ? curve_inner(args) : 1.0f);
     }
 #if ATTUNE_HAS_ALIBI
     place<count>(c, j.key - number * BLOCK_N, s);
@@ -166,9 +172,9 @@ ATTUNE_INLINE void prepare(const attune_args &args, const job &j, consumer &c, i
     if constexpr (ATTUNE_HAS_BIAS && !BIAS_PLACED && (again || !BIAS_FIRST)) {
         take_bias<count, false>(args, j, c, j.row + first_row(c), j.key - number * BLOCK_N, s);
     }
-    take_in_pairs<count>(c, exact || number < c.right_edge || (begins_move && number >= c.left_edge), s);
+    take_in_pairs<count>(c, exact || has_edge(c, number), s);
 #endif
-    if (number < c.right_edge || (begins_move && number >= c.left_edge)) {
+    if (has_edge(c, number)) {
         hide<count>(j, c, j.key - number * BLOCK_N, s);
     }
 }
@@ -190,8 +196,8 @@ ATTUNE_INLINE void exponentiate(const consumer &c, const row_pair &rows, scores 
 
 #if ATTUNE_HAS_SOFTCAP
 /* Whether the job's scores are not for the curve, by the maxima of its first tile: one is behind its end; or some come
- * near, in two of the warp's rows at least (0.38 is tanh 0.4), so that a later tile would be done again, which takes the
- * time of many; or a row's are so low that keys below the curve's other end weigh something beside them. */
+ * near, in two of the warp's rows at least (0.38 is tanh 0.4), so that a later tile would be done again, which takes
+ * the time of many; or a row's are so low that keys below the curve's other end weigh something beside them. */
 ATTUNE_INLINE bool find_bends(const attune_args &args, const consumer &c)
 {
     float high = 0.38f * LOG2_E * args.softcap, low = -0.1f * LOG2_E * args.softcap;
@@ -201,7 +207,7 @@ ATTUNE_INLINE bool find_bends(const attune_args &args, const consumer &c)
     for (int r = 0; r < 2; ++r) {
         float maximum = c.rows.maximum[r] == positive_infinity() ? 0 : c.rows.maximum[r];
         near += __popc(__ballot_sync(0xffffffff, maximum > high));
-        outside = outside || maximum < low || maximum > c.curve.end;
+        outside = outside || maximum < low || maximum > curve_end(args);
     }
     return near > 4 || __any_sync(0xffffffff, outside);
 }

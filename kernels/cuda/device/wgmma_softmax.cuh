@@ -151,12 +151,11 @@ ATTUNE_INLINE void rescore(const attune_args &args, const job &j, consumer &c, i
  * which costs much where scores are lost; one needle among the keys is the rule, but what rises twice may go on rising
  * (with RESCALE 16: thrice): then, and where scores are lost, the job's other tiles take their maxima. So they do where
  * a softcap's curve has ended. */
-template <class scaling>
-ATTUNE_INLINE void raise_reference(const attune_args &args, const job &j, consumer &c, int i, const scaling &was,
-                                   scores &s, outputs &o, float (&sum)[2][2])
+ATTUNE_INLINE void raise_reference(const attune_args &args, const job &j, consumer &c, int i, bool is_true, scores &s,
+                                   outputs &o, float (&sum)[2][2])
 {
     float factor[2];
-    bool lost = static_max_lost(c.rows, s, sum, was);
+    bool lost = static_max_lost(s, is_true);
 #if RESCALE == 16
     bool last = lost || c.exact_until <= c.first - STATIC_MAX_RISES;
     c.exact_until = last ? c.blocks : min(c.exact_until, c.first) - 1;
@@ -175,6 +174,38 @@ ATTUNE_INLINE void raise_reference(const attune_args &args, const job &j, consum
     rows_rescale<0>(o, factor);
 }
 
+#if ATTUNE_HAS_SOFTCAP
+/* That of a softcap's curve. What few tiles need is behind one branch, and so are all their exponentials. */
+ATTUNE_INLINE void softmax_on_curve(const attune_args &args, const job &j, consumer &c, int i, held values, scores &s,
+                                    weights &p, outputs &o)
+{
+    float factor[2] = {1, 1}, sum[2][2] = {};
+    bool exact = i <= c.exact_until, apart = exact || c.bends || has_edge(c, i);
+    if (apart) {
+        prepare<all_scores>(args, j, c, i, exact, s);
+        if (exact) {
+            static_max_raise<all_scores>(c.rows, s, c.now, factor);
+        }
+        static_max_exponentiate<0, all_scores>(c.rows, s, c.now, sum);
+    } else {
+        static_max_exponentiate<0, scores_ahead>(c.rows, s, c.curve, sum);
+    }
+    weights_reach reach = reach_of(c.rows, c.bends ? LINE_END : curve_end(args));
+    finish_values<(AHEAD < 4)>(c, values, p, o);
+    if (AHEAD < 4 && !apart) {
+        static_max_exponentiate<scores_ahead, all_scores>(rows_behind(c), s, c.curve, sum);
+    }
+    rows_pack<all_scores>(s, p);
+    if (exact) {
+        rows_rescale<1>(o, factor);
+    } else if (!static_max_holds(sum, is_within(reach, sum))) {
+        raise_reference(args, j, c, i, is_within(reach, sum), s, o, sum);
+        rows_pack<all_scores>(s, p);
+    }
+    static_max_finish(c.rows, sum);
+}
+#endif
+
 /* A tile's softmax by the static maximum; up to tile c.exact_until by the maximum. NOTE: warps decide for themselves,
  * and what waits for products is of the whole group: one wait for all, outside of what only some warps do. */
 ATTUNE_INLINE void softmax_by_static_max(const attune_args &args, const job &j, consumer &c, int i, held values,
@@ -192,8 +223,8 @@ ATTUNE_INLINE void softmax_by_static_max(const attune_args &args, const job &j, 
     rows_pack<all_scores>(s, p);
     if (exact) {
         rows_rescale<1>(o, factor);
-    } else if (!static_max_holds(c.rows, sum, by)) {
-        raise_reference(args, j, c, i, by, s, o, sum);
+    } else if (!static_max_holds(sum)) {
+        raise_reference(args, j, c, i, true, s, o, sum);
         rows_pack<all_scores>(s, p);
     }
     static_max_finish(c.rows, sum);
