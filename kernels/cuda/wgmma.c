@@ -98,7 +98,7 @@ static int32_t smem_of(const attune_problem *problem, const attune_target *targe
 
 /* ---- What it computes ---- */
 
-/* Powers of it are no infinities, nor is what hides a key by its product small. */
+/* Its powers, with another such factor, are numbers, and what hides a key by its product is not small. */
 static bool is_usual(double factor)
 {
     return factor >= 1e-6 && factor <= 1e6;
@@ -272,6 +272,7 @@ static const attune_shipped shipped[] = {
     {"b1,h32,s16384,d64,fp16,causal,window=1023:0,softcap=30,sink", ""},
     {"b16,h32,s2048,d64,fp16,causal,varlen=1,softcap=30", ""},
     {"b4,h8,s4096,d256,fp16,softcap=30,seqused,sink", ""},
+    {"b16,h8,s4096,d256,bf16,varlen=1,softcap=30", ""},
     {"b4,h8,s4096,d256,bf16,causal,softcap=30", ""},
     {"b1,h16,s16384,d128,bf16,causal,window=4095:0,softcap=50,sink", ""},
     {"b16,h16,s2048,d128,fp16,causal,varlen=1,softcap=30,seqused", ""},

@@ -306,8 +306,9 @@ static bool wants_longer_tiles(const attune_problem *problem)
     return !contains(problem) && !is_narrow(problem) && (problem->varlen || attune_is_windowed(problem));
 }
 
-/* What was not raced: no turns in a window, caps beside anything else, values that must be cleaned and rows that are
- * mended, which cost registers; tiles of other lengths than these were raced where all tiles but the last are alike. */
+/* What was not raced: no turns in a window, caps beside ALiBi, lengths on the device or mended rows, values that must
+ * be cleaned and rows that are mended, which cost registers; tiles of other lengths than these were raced where all
+ * tiles but the last are alike. */
 static bool suits(const attune_problem *problem, const wgmma_config *config)
 {
     const bool is_clean =
@@ -346,7 +347,7 @@ static int32_t ahead_of(const attune_problem *problem, const wgmma_config *from)
 
 /* One place for queries and a stage more of keys and values, where tiles differ in what they take: up to 5 % faster. Of
  * packed sequences in tiles of 128 rows, and of ALiBi without a causal mask, it is slower; three groups with a softcap
- * would have a stack with two. */
+ * and a causal mask are 2 % slower with two. */
 static int32_t q_stages_of(const attune_problem *problem, const wgmma_config *from)
 {
     const bool of_three = from->groups == 3, is_causal = attune_is_causal(problem);
@@ -384,8 +385,9 @@ static int32_t scheduler_of(const attune_problem *problem, const wgmma_config *f
 /* Packed sequences at head dim 256: without turns 2 % faster; with a causal mask, and at 192, 5 % slower. */
 static int32_t pingpong_of(const attune_problem *problem, const wgmma_config *from)
 {
-    const bool is_open = !attune_is_causal(problem) && !attune_is_windowed(problem) && !has_pairs(problem);
-    return problem->varlen && is_open && problem->head_dim_v > 192 ? 0 : from->pingpong;
+    const bool is_open = !attune_is_causal(problem) && !attune_is_windowed(problem);
+    const bool may = !has_pairs(problem) && !is_capped(problem);
+    return problem->varlen && is_open && may && problem->head_dim_v > 192 ? 0 : from->pingpong;
 }
 
 static attune_config config_of(const attune_problem *problem, const wgmma_config *from, bool by_maxima)

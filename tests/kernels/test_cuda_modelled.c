@@ -591,10 +591,18 @@ static void softcaps_curve_ends(void **state)
         const char *problem;
         float level[2];
     } ends[] = {
-        {"b1,h1,sq140,skv896,d32,bf16,softcap=30", {0, 30}},    {"b1,h1,sq140,skv896,d32,bf16,softcap=30", {0, 60}},
-        {"b1,h1,sq140,skv896,d32,bf16,softcap=30", {25, 26}},   {"b1,h1,sq140,skv896,d32,bf16,softcap=50", {45, 10}},
-        {"b1,h1,sq140,skv896,d32,bf16,softcap=30", {-30, -42}}, {"b1,h1,sq140,skv896,d32,bf16,softcap=30", {-60, -60}},
+        {"b1,h1,sq140,skv896,d32,bf16,softcap=30", {0, 30}},
+        {"b1,h1,sq140,skv896,d32,bf16,softcap=30", {0, 60}},
+        {"b1,h1,sq140,skv896,d32,bf16,softcap=30", {25, 26}},
+        {"b1,h1,sq140,skv896,d32,bf16,softcap=50", {45, 10}},
+        {"b1,h1,sq140,skv896,d32,bf16,softcap=30", {-30, -42}},
+        {"b1,h1,sq140,skv896,d32,bf16,softcap=30", {-60, -60}},
         {"b1,h1,sq140,skv896,d32,bf16,softcap=3", {0, -4.5f}},
+        {"b1,h1,sq140,skv896,d32,bf16,softcap=30", {4e9f, 4e9f}},
+        {"b1,h1,sq140,skv896,d32,bf16,softcap=30", {4e9f, 2}},
+        {"b1,h1,sq140,skv896,d32,bf16,softcap=30", {-4e9f, -4e9f}},
+        {"b1,h1,sq140,skv896,d32,bf16,softcap=30", {-1e21f, -10}},
+        {"b1,h1,sq140,skv896,d32,bf16,softcap=30", {1, -1e21f}},
     };
     static const float spread[] = {1, 4, 16, 64};
     (void)state;

@@ -133,6 +133,7 @@ static void features_limit_the_choice(void **state)
         {"b4,h8,s4096,d256,bf16,softcap=30,alibi", "BLOCK_N", 64},
         {"b1,h8,s16384,d256,bf16,softcap=30,window=4095:0", "BLOCK_N", 64},
         {"b16,h32,s2048,d64,bf16,softcap=30,varlen=1,window=1023:0", "GROUPS", 2},
+        {"b16,h8,s4096,d256,bf16,varlen=1,softcap=30", "PINGPONG", 1},
         {"b1,h8,s16384,d256,bf16,softcap=30,window=1023:0", "AHEAD", 2},
         {"b4,h16,s4096,d128,bf16,softcap=30,bias=1xh", "AHEAD", 3},
         {"b4,h16,s4096,d128,bf16,softcap=30,alibi", "AHEAD", 4},

@@ -1,8 +1,7 @@
 /* How the product of a query and a key becomes its score, for tiles in registers: by a factor; by a factor and a shift
  * of each of the lane's two rows (ALiBi, once what depends on the column is added); by a curve (softcap).
  *
- * Scores are in units of log2. Of each scaling: score_of, a product's score; score_above, less its row's reference, or
- * a static_max_exponentiate of its own. */
+ * Scores are in units of log2. Of each scaling: score_of, a product's score; score_above, less its row's reference. */
 #ifndef DEVICE_SCALING_CUH
 #define DEVICE_SCALING_CUH
 
@@ -42,9 +41,10 @@ ATTUNE_INLINE float score_above(const shifted &by, float product, float referenc
 /* softcap tanh(x) with x = product scale / softcap, as x (a + b x^2 + c x^4): off by 3.9e-5 of itself where |x| is at
  * most 0.55, the least that such a polynomial can be off by. So a score costs no second exponential; where some x is
  * larger, the tile is done again with true ones: no weight may be above that of the score at the curve's end. Below
- * -0.55 the polynomial is too low: a score weighs less than it ought to. With a softcap of 28 that is 1.3e-9 of the
- * weight of a score of 0 at most, with 30 it is 4.2e-10 (CURVE_SOFTCAP). Here a, b and c are of the product itself. A
- * line, where scores are capped already, has no end. */
+ * -0.55 the polynomial is too low: a score weighs less than it ought to, with a softcap of 28 (CURVE_SOFTCAP) by 1.2e-9
+ * of the weight of a score of 0 at most, with 30 by 4.2e-10; that is 2.0e-8 and 8.4e-9 of the largest weight where a
+ * row's scores are as low as find_bends lets them be. Here a, b and c are of the product itself. A line, where scores
+ * are capped already, has no end. */
 struct score_curve {
     float a, b, c;
 };
@@ -100,11 +100,11 @@ ATTUNE_INLINE float score_above(const score_curve &by, float product, float refe
     return fmaf(product, fmaf(fmaf(by.c, square, by.b), square, by.a), -reference);
 }
 
-/* Whether what hides a key weighs nothing on the curve. */
+/* Whether what hides a key weighs nothing on the curve, whose least part has all its bits. */
 ATTUNE_INLINE bool curve_hides(const score_curve &by)
 {
     float product = hidden_on_line();
-    return on_curve(by, product, product * product) < -1e30f;
+    return by.c >= 0x1p-126f && on_curve(by, product, product * product) < -1e30f;
 }
 
 /* The score where the curve ends: at tanh 0.55. NOTE: worked out where it is wanted, since registers are few. */

@@ -156,8 +156,8 @@ ATTUNE_INLINE static_max_signs find_static_max_signs(const float (&sum)[2], cons
     return signs;
 }
 
-/* Whether some weight of the warp's is too large to come down by a factor, or not true. A NaN is passed over: it stays
- * one. */
+/* Whether some weight of the warp's is too large to come down by a factor, or not true. A NaN among true ones is passed
+ * over: it stays one. */
 template <int n> ATTUNE_INLINE bool static_max_lost(const float (&s)[n], bool is_true)
 {
     float largest = fmaxf(row_maximum<n>(s, 0), row_maximum<n>(s, 1));

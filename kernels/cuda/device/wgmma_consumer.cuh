@@ -48,7 +48,7 @@ struct consumer {
 #endif
 #if ATTUNE_HAS_SOFTCAP
     score_curve curve, now; /* of products; of what this tile has */
-    bool bends;             /* the job's scores are where the curve has ended, or near: all tiles by the formula */
+    bool bends;             /* the job's scores are not for the curve (find_bends): all tiles by the formula */
 #endif
 #if ATTUNE_HAS_STRICT || PAIRED
     bool again; /* rows are to be done again */

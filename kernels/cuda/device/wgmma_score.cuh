@@ -195,19 +195,21 @@ ATTUNE_INLINE void exponentiate(const consumer &c, const row_pair &rows, scores 
 }
 
 #if ATTUNE_HAS_SOFTCAP
-/* Whether the job's scores are not for the curve, by the maxima of its first tile: one is behind its end; or some come
- * near, in two of the warp's rows at least (0.38 is tanh 0.4), so that a later tile would be done again, which takes
- * the time of many; or a row's are so low that keys below the curve's other end weigh something beside them. */
-ATTUNE_INLINE bool find_bends(const attune_args &args, const consumer &c)
+/* Whether the job's scores are not for the curve, by the maxima of its first tile: one is behind its end, or no number
+ * there, as where a row has seen no key; or some come near the end, in two of the warp's rows at least (0.38 is tanh
+ * 0.4), so that a later tile would be done again, which takes the time of many; or a row's are so low that keys below
+ * the curve's other end weigh something beside them. */
+ATTUNE_INLINE bool find_bends(const attune_args &args, const job &j, const consumer &c)
 {
     float high = 0.38f * LOG2_E * args.softcap, low = -0.1f * LOG2_E * args.softcap;
-    int near = 0;
+    int near = 0, left = j.rows - j.row - first_row(c); /* rows that do not exist may see nothing */
     bool outside = args.softcap < CURVE_SOFTCAP || !curve_hides(c.curve);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-        float maximum = c.rows.maximum[r] == positive_infinity() ? 0 : c.rows.maximum[r];
+        bool exists = !ATTUNE_HAS_VARLEN || left > r * 8, begun = c.rows.maximum[r] != positive_infinity();
+        float maximum = begun ? c.rows.maximum[r] : 0;
         near += __popc(__ballot_sync(0xffffffff, maximum > high));
-        outside = outside || maximum < low || maximum > curve_end(args);
+        outside = outside || (exists && !begun) || maximum < low || maximum > curve_end(args);
     }
     return near > 4 || __any_sync(0xffffffff, outside);
 }

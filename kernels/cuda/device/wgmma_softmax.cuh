@@ -58,7 +58,7 @@ template <int count> ATTUNE_INLINE void begin_on_curve(const attune_args &args, 
         float factor[2];
         prepare<count>(args, j, c, c.first, false, s);
         static_max_raise<count>(c.rows, s, c.now, factor);
-        if (c.bends || !find_bends(args, c)) {
+        if (c.bends || !find_bends(args, j, c)) {
             break;
         }
         c.bends = true;
