@@ -297,7 +297,7 @@ static bool is_curved(const attune_problem *problem)
 
 /* Tiles of 80 keys at head dims above 128, where jobs are short or end anywhere: 3 to 9 % faster. Mended rows leave no
  * registers for them; in a window of few keys they see too many that it hides. With a softcap they are 3 to 9 % faster
- * where no row has an end of its own, and up to 40 % slower elsewhere. */
+ * where no row has an end of its own, and up to 42 % slower elsewhere. */
 static bool wants_longer_tiles(const attune_problem *problem)
 {
     if (is_capped(problem)) {
@@ -369,7 +369,7 @@ static bool is_short(const attune_problem *problem)
 }
 
 /* Strict problems' jobs go in turns; packed sequences, of lengths that nobody knows yet, by a counter where they may;
- * causal ones with a softcap by a counter, up to 5 % faster. */
+ * causal ones with a softcap by a counter, up to 6 % faster. */
 static int32_t scheduler_of(const attune_problem *problem, const wgmma_config *from)
 {
     const int32_t dim = largest_dim(problem);
