@@ -337,7 +337,7 @@ static int32_t ahead_of(const attune_problem *problem, const wgmma_config *from)
     const bool may = dim > 64 && !has_wide_keys(problem) && problem->bias == ATTUNE_BIAS_NONE;
     const bool is_windowed = attune_is_windowed(problem);
     if (may && is_curved(problem)) {
-        return is_windowed && dim > 128 ? 2 : dim <= 96 || is_windowed || attune_is_causal(problem) ? 4 : 3;
+        return dim <= 128 ? 4 : is_windowed ? 2 : attune_is_causal(problem) ? 4 : 3;
     }
     if (may && (problem->mask || is_narrow(problem) || (is_capped(problem) && !attune_is_causal(problem)))) {
         return 4;
@@ -355,9 +355,8 @@ static int32_t q_stages_of(const attune_problem *problem, const wgmma_config *fr
     const int32_t dim = largest_dim(problem);
     const bool is_wide = attune_is_windowed(problem) && !is_narrow(problem) && (of_three || dim > 96);
     const bool is_sloped = is_causal && problem->alibi && (of_three || dim > 64);
-    const bool is_bent = is_causal && is_curved(problem) && !attune_is_windowed(problem) && dim > 96;
-    const bool is_uneven = of_three && (problem->varlen || is_capped(problem) || (is_causal && problem->strict));
-    return may && (is_wide || is_sloped || is_bent || is_uneven) ? 1 : from->q_stages;
+    const bool is_uneven = of_three && (problem->varlen || (is_causal && (is_capped(problem) || problem->strict)));
+    return may && (is_wide || is_sloped || is_uneven) ? 1 : from->q_stages;
 }
 
 /* Short causal jobs move as much as they compute: few heads at a time is up to 6 % faster. */
