@@ -225,6 +225,13 @@ INLINE void score_group_of(int dtype, int rows, bool key_by_key, const char *con
     }
 }
 
+/* Whether a group takes half a line of each value: a line is asked for beside two. NOTE: beside each, all lines would
+ * be asked for in the first half of the columns, more than the L1 cache has buffers for, and none in the other. */
+INLINE bool takes_half_lines(int vectors, int dtype)
+{
+    return NARROW && vectors * VL * bytes_of(dtype) == 32;
+}
+
 /* out[r][columns] += sum over n of weight[r * across + n] * value[n][columns], for so many vectors of columns, the
  * last one perhaps not whole. */
 INLINE void add_group_of(int rows, int vectors, int columns, int dtype, const char *value, int64_t step, ahead *soon,
@@ -243,7 +250,9 @@ INLINE void add_group_of(int rows, int vectors, int columns, int dtype, const ch
     }
     for (int n = 0; n < keys; ++n, value += step) {
         vf x[8];
-        ask_for(soon, asks_at_once(rows, dtype) ? 0 : lines_of(vectors * VL, dtype));
+        if (!takes_half_lines(vectors, dtype) || n % 2 == 0) {
+            ask_for(soon, asks_at_once(rows, dtype) ? 0 : lines_of(vectors * VL, dtype));
+        }
         UNROLL
         for (int v = 0; v < vectors; ++v) {
             const char *from = value + v * VL * bytes_of(dtype);
