@@ -313,7 +313,8 @@ def hopper_features(results):
         if feature is not None:
             column = column_of(row["problem"]).split(",")[0]
             columns.setdefault(column)
-            rows.setdefault(feature, {})[column] = f"{float(row['share']):.2f}"
+            plain = row["problem"].replace(f",{feature}", "")
+            rows.setdefault(feature, {})[column] = f"{rates[row['problem']] / rates[plain]:.2f}"
     for problem, rate in rates.items():
         whole = rates.get(half_as_long(problem)) if "varlen=1" in problem else None
         if whole is not None:
@@ -326,13 +327,15 @@ def hopper_features(results):
 
 def hopper_windows(results):
     """A row a window: of the plain kernel's rate, and what a tile of 128 queries leaves of it."""
-    columns, rows = {}, {}
+    columns, rows, rates = {}, {}, {}
     for row in results.rows("hopper_features.tsv"):
+        rates[row["problem"]] = float(row["tflops"])
         width = re.search(r"window=(\d+):0", row["problem"])
         if width:
             column = "d=" + row["problem"].split(",d")[1].split(",")[0]
             columns.setdefault(column)
-            rows.setdefault(int(width.group(1)) + 1, {})[column] = f"{float(row['share']):.2f}"
+            plain = row["problem"].replace(f",causal,{width.group(0)}", "")
+            rows.setdefault(int(width.group(1)) + 1, {})[column] = f"{rates[row['problem']] / rates[plain]:.2f}"
     return table(["window", *columns, "W / (W + 128)"],
                  [[f"{width:,}", *(cells.get(column, "") for column in columns), f"{width / (width + 128):.2f}"]
                   for width, cells in sorted(rows.items())])

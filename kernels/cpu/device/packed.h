@@ -229,7 +229,7 @@ INLINE void score_group_of(int dtype, int rows, bool key_by_key, const char *con
  * be asked for in the first half of the columns, more than the L1 cache has buffers for, and none in the other. */
 INLINE bool takes_half_lines(int vectors, int dtype)
 {
-    return NARROW && vectors * VL * bytes_of(dtype) == 32;
+    return NARROW && dtype != ATTUNE_FP32 && vectors * VL * bytes_of(dtype) == 32;
 }
 
 /* out[r][columns] += sum over n of weight[r * across + n] * value[n][columns], for so many vectors of columns, the
@@ -298,6 +298,9 @@ INLINE void add_columns_of(int dtype, int rows, int most, const char *value, int
     }
     if (columns > 0) {
         add_group_of(rows, 1, columns, dtype, value, step, &soon, weight, across, keys, out, pitch);
+    }
+    while (NARROW && soon.count > 0) { /* a row of an odd number of half lines */
+        ask_for(&soon, 1);
     }
 }
 
