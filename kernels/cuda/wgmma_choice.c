@@ -335,8 +335,8 @@ static int32_t ahead_of(const attune_problem *problem, const wgmma_config *from)
 {
     const int32_t dim = largest_dim(problem);
     const bool may = dim > 64 && !has_wide_keys(problem) && problem->bias == ATTUNE_BIAS_NONE;
-    const bool is_open_cap = is_capped(problem) && !attune_is_causal(problem);
-    if (may && (is_curved(problem) || problem->mask || is_narrow(problem) || is_open_cap)) {
+    const bool caps_not_causal = is_capped(problem) && !attune_is_causal(problem);
+    if (may && (is_curved(problem) || problem->mask || is_narrow(problem) || caps_not_causal)) {
         return 4;
     }
     return is_capped(problem) && from->ahead == 2 ? 3 : from->ahead;
