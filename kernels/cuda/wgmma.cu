@@ -503,6 +503,8 @@ extern "C" __global__ void __launch_bounds__(ATTUNE_THREADS, 1) sm90_fwd_wgmma(c
         leave_registers();
         if (threadIdx.x == 0) {
             produce(args, shared);
+        } else if (by_length && args.batch <= PACKED_SEQUENCES && threadIdx.x / 32 == 1) {
+            plan_packed(args, shared);
         } else if (by_counter && threadIdx.x == 32) {
             plan(args, shared);
         }

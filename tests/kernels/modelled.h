@@ -15,6 +15,7 @@
 #include "core/config.h"
 #include "core/term.h"
 #include "cuda/build.h"
+#include "cuda/cuda.h"
 #include "kernels/cuda_modelled/run.h"
 #include "library/catalogue.h"
 #include "library/context.h"
@@ -26,7 +27,7 @@ static struct {
     const attune_kernel *kernel;
     const char *params;
     attune_target target;
-    attune_steps steps;
+    attune_steps fills, steps; /* what the CPU's device does before; kernels */
     attune_config config;
     model_step run[ATTUNE_STEPS_MAX];
     model_runner *runner; /* of model.cc */
@@ -34,6 +35,36 @@ static struct {
     attune_context *context;
     uint64_t turn; /* of configs */
 } model;
+
+static int model_open(void **state)
+{
+    attune_options options;
+    (void)state;
+    attune_options_init(&options);
+    options.target = "cpu";
+    options.threads = 1; /* blocks have one memory */
+    assert_ok(at_cuda_typical(90, &model.target));
+    assert_ok(attune_context_create(&options, &model.context));
+    return folder_make(&model.folder);
+}
+
+static int model_close(void **state)
+{
+    (void)state;
+    attune_context_destroy(model.context);
+    folder_remove(&model.folder);
+    return 0;
+}
+
+static void skip_without_compiler(void)
+{
+#ifdef ATTUNE_SANITIZED
+    skip(); /* a sanitizer knows one stack a thread */
+#endif
+    if (system("c++ --version > /dev/null 2>&1") != 0) { /* NOLINT(cert-env33-c) */
+        skip();
+    }
+}
 
 /* ---- A CPU kernel whose work items are blocks -------------------------------------------------------------------- */
 
@@ -113,13 +144,13 @@ static void steps(const attune_problem *problem, const attune_target *target, co
     (void)problem, (void)target, (void)config;
     const attune_step_kernel *first = &model.steps.step[0].as.kernel;
     const attune_term grid[2] = {of_modelled(first->grid[0]), of_modelled(first->grid[1])};
-    *out = (attune_steps){.count = 1,
-                          .step = {{.kind = ATTUNE_STEP_KERNEL,
-                                    .as.kernel = {.entry = "model",
-                                                  .grid = {grid[0], grid[1], attune_term_const(1)},
-                                                  .block = {1, 1, 1},
-                                                  .cluster = {1, 1, 1},
-                                                  .smem = attune_term_const(0)}}}};
+    *out = model.fills;
+    out->step[out->count++] = (attune_step){.kind = ATTUNE_STEP_KERNEL,
+                                            .as.kernel = {.entry = "model",
+                                                          .grid = {grid[0], grid[1], attune_term_const(1)},
+                                                          .block = {1, 1, 1},
+                                                          .cluster = {1, 1, 1},
+                                                          .smem = attune_term_const(0)}};
 }
 
 /* What the kernel under test computes, on a CPU of any tier. */
@@ -152,17 +183,27 @@ static const attune_kernel *model_kernel(void)
 
 /* ---- Its code ---------------------------------------------------------------------------------------------------- */
 
-/* Whether the model runs all of a config's steps: kernels. */
-static bool has_kernels_alone(const attune_problem *problem, const attune_config *config)
+/* Whether the model runs all of a config's steps: fills, and kernels behind them. */
+static bool has_known_steps(const attune_problem *problem, const attune_config *config)
 {
     attune_steps asked;
     model.kernel->steps(problem, &model.target, config, &asked);
     for (int i = 0; i < asked.count; ++i) {
-        if (asked.step[i].kind != ATTUNE_STEP_KERNEL) {
+        const bool after = i > 0 && asked.step[i - 1].kind == ATTUNE_STEP_KERNEL;
+        if (asked.step[i].kind != ATTUNE_STEP_KERNEL && (asked.step[i].kind != ATTUNE_STEP_FILL || after)) {
             return false;
         }
     }
     return true;
+}
+
+static void take_steps(const attune_steps *asked)
+{
+    model.steps = model.fills = (attune_steps){0};
+    for (int i = 0; i < asked->count; ++i) {
+        attune_steps *to = asked->step[i].kind == ATTUNE_STEP_FILL ? &model.fills : &model.steps;
+        to->step[to->count++] = asked->step[i];
+    }
 }
 
 /* Another of those that fit each time; with the parameters that are named, if any such does. */
@@ -175,7 +216,7 @@ static attune_config next_config(const attune_problem *problem)
         at_config_at(model.kernel, model.turn++ * FAR % count, &config);
         assert_ok(at_config_parse(model.kernel, tries++ < count ? model.params : "", &config));
     } while (!at_kernel_fits(model.kernel, problem, &model.target, &config, NULL) ||
-             !has_kernels_alone(problem, &config));
+             !has_known_steps(problem, &config));
     return config;
 }
 
@@ -199,20 +240,20 @@ static void compile(const char *options, const char *file, const char *path)
 
 /* The kernel behind the definitions that the device's compiler is given; for an architecture without its own words. It
  * runs a few times: compiling it takes as long, and better code would not be worth its making. */
-static void compile_kernel(const at_build *build, const char *path)
+static void compile_kernel(const at_build *build, const char *source, const attune_steps *steps, const char *path)
 {
     char words[7168];
     at_text options;
     at_text_init_fixed(&options, words, sizeof words);
     at_text_add(&options, " -Og -march=native -DATTUNE_ARCH=80 -DATTUNE_ARCH_FEATURES=0 '-DMODEL_SOURCE=\"%s\"'",
-                model.kernel->source);
+                source);
     for (int i = 0; i < build->option_count; ++i) {
         if (strncmp(build->option[i], "-D", 2) == 0 && strncmp(build->option[i], "-DATTUNE_ARCH", 13) != 0) {
             at_text_add(&options, " %s", build->option[i]);
         }
     }
-    for (int i = 0; i < model.steps.count; ++i) {
-        at_text_add(&options, "%s%s", i == 0 ? " -DMODEL_ENTRIES=" : ",", model.steps.step[i].as.kernel.entry);
+    for (int i = 0; i < steps->count; ++i) {
+        at_text_add(&options, "%s%s", i == 0 ? " -DMODEL_ENTRIES=" : ",", steps->step[i].as.kernel.entry);
     }
     assert_ok(at_text_status(&options, "options"));
     compile(words, "kernel.cc", path);
@@ -247,10 +288,27 @@ static void describe_step(void *code, int index, int smem_bytes)
     }
 }
 
-static attune_status plan_modelled(void *self, const attune_problem *problem, attune_plan **plan)
+/* The code of a recipe's definitions and that source, compiled once. */
+static void *load_code(const at_recipe *recipe, const char *source, const attune_steps *steps)
 {
     static at_build build;
-    char name[AT_DIGEST_TEXT_MAX + 8], path[PATH_MAX];
+    char name[AT_DIGEST_TEXT_MAX + 64], path[PATH_MAX];
+    assert_ok(at_build_gather(recipe, &model.target, &build));
+    (void)snprintf(name, sizeof name, "%s.%s.so", build.digest, source);
+    folder_path(&model.folder, name, path);
+    if (model.runner == NULL) {
+        load_runner();
+    }
+    if (access(path, R_OK) != 0) {
+        compile_kernel(&build, source, steps, path);
+    }
+    void *code = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    assert_non_null(code);
+    return code;
+}
+
+static inline attune_status plan_modelled(void *self, const attune_problem *problem, attune_plan **plan)
+{
     at_recipe recipe;
     (void)self;
     if (!at_kernel_supports(model.kernel, problem, &model.target, NULL)) {
@@ -258,22 +316,25 @@ static attune_status plan_modelled(void *self, const attune_problem *problem, at
     }
     model.config = next_config(problem);
     assert_ok(at_recipe_ask(model.kernel, problem, &model.target, &model.config, &recipe));
-    assert_ok(at_build_gather(&recipe, &model.target, &build));
-    model.steps = recipe.steps;
-    (void)snprintf(name, sizeof name, "%s.so", build.digest);
-    folder_path(&model.folder, name, path);
-    if (model.runner == NULL) {
-        load_runner();
-    }
-    if (access(path, R_OK) != 0) {
-        compile_kernel(&build, path);
-    }
-    void *code = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    assert_non_null(code);
+    take_steps(&recipe.steps);
+    void *code = load_code(&recipe, model.kernel->source, &model.steps);
     for (int i = 0; i < model.steps.count; ++i) {
         describe_step(code, i, recipe.resources.smem_bytes);
     }
     return at_plan_kernel(model.context, problem, model_kernel(), "", plan);
+}
+
+/* A file of the model's own, of one entry, behind the definitions of model.kernel for the problem: a block of a warp.
+ */
+static inline void load_unit(const attune_problem *problem, const char *source, const char *entry)
+{
+    const attune_steps steps = {.count = 1,
+                                .step = {{.as.kernel = {.entry = entry, .block = {32, 1, 1}, .cluster = {1, 1, 1}}}}};
+    at_recipe recipe;
+    model.config = next_config(problem);
+    assert_ok(at_recipe_ask(model.kernel, problem, &model.target, &model.config, &recipe));
+    model.steps = steps;
+    describe_step(load_code(&recipe, source, &steps), 0, 0);
 }
 
 #endif

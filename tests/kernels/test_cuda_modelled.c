@@ -80,6 +80,9 @@ static const struct {
                     "varlen=1,strict"},
           {"wgmma", "b1,h2,s130,d32,dv48,fp16,bias=bx1,mask,alibi"},
           {"wgmma", "b3,h2,hkv1,s200,d32,fp16,causal,varlen=1"},
+          {"wgmma:GROUPS=3,SCHEDULER=2", "b5,h3,s500,d32,bf16,varlen=1"},
+          {"wgmma:SCHEDULER=2", "b6,h4,hkv2,s400,d32,fp16,causal,varlen=1"},
+          {"wgmma:SCHEDULER=3", "b34,h2,hkv1,s150,d32,bf16,causal,varlen=1"},
           {"wgmma", "b2,h1,s300,d32,bf16,bias=1xh,mask,window=100:40"},
           {"wgmma", "b1,h2,sq260,skv500,d32,fp16,causal,window=150:0"},
           {"wgmma", "b2,h1,s280,d40,bf16,window=30:90,softcap=20,alibi,seqused"},
@@ -162,16 +165,6 @@ static void expect_sane(const char *kernel, const char *text)
     const at_suite suite = suite_of(kernel);
     assert_ok(at_test_problem_parse(text, &problem));
     assert_ok(at_sanity_run(&suite, &problem, 2, &done));
-}
-
-static void skip_without_compiler(void)
-{
-#ifdef ATTUNE_SANITIZED
-    skip(); /* a sanitizer knows one stack a thread */
-#endif
-    if (system("c++ --version > /dev/null 2>&1") != 0) { /* NOLINT(cert-env33-c) */
-        skip();
-    }
 }
 
 /* Lengths that are wrong a CPU's context refuses before its kernels see them: those are the device's to show. */
@@ -618,26 +611,6 @@ static void softcaps_curve_ends(void **state)
     model.target.arch_features = 0;
 }
 
-static int set_up(void **state)
-{
-    attune_options options;
-    (void)state;
-    attune_options_init(&options);
-    options.target = "cpu";
-    options.threads = 1; /* blocks have one memory */
-    assert_ok(at_cuda_typical(90, &model.target));
-    assert_ok(attune_context_create(&options, &model.context));
-    return folder_make(&model.folder);
-}
-
-static int clean_up(void **state)
-{
-    (void)state;
-    attune_context_destroy(model.context);
-    folder_remove(&model.folder);
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -648,5 +621,5 @@ int main(void)
         cmocka_unit_test(hidden_keys_leave_no_trace), cmocka_unit_test(scores_of_nan_are_seen),
         cmocka_unit_test(next_sequences_have_no_say), cmocka_unit_test(ones_say_what_other_bytes_say),
         cmocka_unit_test(scores_may_rise_and_spread), cmocka_unit_test(softcaps_curve_ends)};
-    return cmocka_run_group_tests(tests, set_up, clean_up);
+    return cmocka_run_group_tests(tests, model_open, model_close);
 }

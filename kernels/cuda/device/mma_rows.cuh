@@ -7,8 +7,8 @@
 #ifndef DEVICE_MMA_ROWS_CUH
 #define DEVICE_MMA_ROWS_CUH
 
-#include "device/job.cuh"
 #include "device/mma_block.cuh"
+#include "device/packed_jobs.cuh"
 
 static_assert(!PACK || !BY_PAIRS, "what depends on pairs is of one head");
 static_assert(!PACK || CHUNK, "only the second launch knows whose rows are whose");
@@ -60,20 +60,6 @@ ATTUNE_INLINE void copy_packed_queries(const attune_args &args, element *to, con
     }
 }
 
-/* Keys of sequence `index`, and tiles of each of its heads; none beyond the batch. */
-struct extent {
-    int keys, tiles;
-};
-
-ATTUNE_INLINE extent extent_of(const attune_args &args, int index)
-{
-    if (index >= args.batch) {
-        return extent{-1, 0};
-    }
-    const sequence at = sequence_of(args, index);
-    return extent{(int)at.length_kv, (int)((at.length_q + BLOCK_M - 1) / BLOCK_M)};
-}
-
 /* Places of tiles, of each head, that belong to sequences before `index`: as many as have tiles, or some more. */
 ATTUNE_INLINE attune_i64 places_before(const attune_args &args, int index)
 {
@@ -107,14 +93,8 @@ ATTUNE_INLINE bool find_tile_by_length(const attune_args &args, int block, work 
         first = find_sequences(args, block, lane);
         block -= (int)(places_before(args, first) * heads);
     }
-    const extent own = extent_of(args, first + lane);
-    int before = 0;
-#pragma unroll
-    for (int other = 0; other < 32; ++other) {
-        const int its_keys = __shfl_sync(0xffffffff, own.keys, other);
-        const int its_tiles = __shfl_sync(0xffffffff, own.tiles, other);
-        before += its_keys > own.keys || (its_keys == own.keys && other < lane) ? its_tiles : 0;
-    }
+    const extent own = extent_of<BLOCK_M>(args, first + lane);
+    const int before = rank_of(own, lane).tiles;
     const int at = block - before * heads;
     const unsigned has = __ballot_sync(0xffffffff, at >= 0 && at < own.tiles * heads);
     if (has == 0) {

@@ -97,6 +97,12 @@ ATTUNE_INLINE void produce_job(const attune_args &args, Shared &shared, producer
     produce_tile<ATTUNE_V>(args, shared, p, j, j.key - WALK(begins, j.blocks, j.blocks - 1) * BLOCK_N);
 }
 
+/* The number of the job after this one, by counter. */
+ATTUNE_INLINE int next_number(const attune_args &args)
+{
+    return atomicAdd(static_cast<int *>(args.workspace), 1) + (int)gridDim.x;
+}
+
 /* Works out the block's jobs in their order, one after the other, and gives each to `take`; last one without tiles.
  * NOTE: jobs and queue are written to shared memory and read again from there: these threads have few registers. */
 template <class T> ATTUNE_INLINE void each_job(const attune_args &args, Shared &shared, T take)
@@ -109,8 +115,7 @@ template <class T> ATTUNE_INLINE void each_job(const attune_args &args, Shared &
         if (number < q.count && job_at<BLOCK_M, BLOCK_N>(args, q, number, j)) {
             take(j, count++);
         }
-        number =
-            by_counter ? atomicAdd(static_cast<int *>(args.workspace), 1) + (int)gridDim.x : job_number<CAUSAL>(turn);
+        number = by_counter ? next_number(args) : job_number<CAUSAL>(turn);
     }
     job &end = shared.jobs[count % JOBS];
     end.blocks = 0;
@@ -127,6 +132,28 @@ ATTUNE_INLINE void plan(const attune_args &args, Shared &shared)
             barrier_wait(address(shared.taken), count % 2);
         }
     });
+}
+
+/* The same for packed sequences, of which a warp finds the tiles. NOTE: a job further ahead blocks get less equal
+ * shares: up to 3 % slower. */
+ATTUNE_INLINE void plan_packed(const attune_args &args, Shared &shared)
+{
+    const int lane = (int)threadIdx.x % 32;
+    packed_queue q = packed_queue_of<BLOCK_M>(args, lane);
+    int count = 0, number = (int)blockIdx.x;
+    for (; reach(args, q, number, lane); ++count) {
+        job_at<BLOCK_M, BLOCK_N>(args, q, number, lane, shared.jobs[count % JOBS]);
+        if (lane == 0) {
+            ptx_mbarrier_arrive(address(shared.planned));
+            barrier_wait(address(shared.taken), count % 2);
+            number = next_number(args);
+        }
+        number = __shfl_sync(0xffffffff, number, 0);
+    }
+    if (lane == 0) {
+        shared.jobs[count % JOBS].blocks = 0;
+        ptx_mbarrier_arrive(address(shared.planned));
+    }
 }
 
 ATTUNE_INLINE void produce_planned(const attune_args &args, Shared &shared, producer &p)

@@ -231,18 +231,6 @@ static inline void __syncwarp()
     model_warp(0, all);
 }
 
-static inline unsigned __shfl_xor_sync(unsigned, unsigned x, int other)
-{
-    unsigned all[32];
-    model_warp(x, all);
-    return all[(threadIdx.x % 32) ^ (unsigned)other];
-}
-
-static inline float __shfl_xor_sync(unsigned mask, float x, int other)
-{
-    return __uint_as_float(__shfl_xor_sync(mask, __float_as_uint(x), other));
-}
-
 template <class T> static inline T __shfl_sync(unsigned, T x, int lane)
 {
     static_assert(sizeof x == 4 || sizeof x == 8, "words");
@@ -252,6 +240,11 @@ template <class T> static inline T __shfl_sync(unsigned, T x, int lane)
     const unsigned theirs[2] = {all[0][lane & 31], all[1][lane & 31]};
     __builtin_memcpy(&x, theirs, sizeof x);
     return x;
+}
+
+template <class T> static inline T __shfl_xor_sync(unsigned mask, T x, int other)
+{
+    return __shfl_sync(mask, x, (int)threadIdx.x % 32 ^ other);
 }
 
 template <class T> static inline T __shfl_up_sync(unsigned mask, T x, int lanes)
@@ -268,6 +261,16 @@ static inline unsigned __ballot_sync(unsigned, bool yes)
         votes |= (all[lane] & 1U) << lane;
     }
     return votes;
+}
+
+static inline unsigned __match_any_sync(unsigned, unsigned x)
+{
+    unsigned all[32], same = 0;
+    model_warp(x, all);
+    for (int lane = 0; lane < 32; ++lane) {
+        same |= (unsigned)(all[lane] == x) << lane;
+    }
+    return same;
 }
 
 static inline bool __any_sync(unsigned mask, bool yes)
