@@ -188,13 +188,14 @@ void arrive(meeting &at, int count)
     }
 }
 
-/* Waits until `count` threads have come. */
+/* Waits until `count` threads have come. A warp's may wait for one that waits for other warps. */
 void meet(meeting &at, int count, bool same_warp)
 {
+    enum { POLLS_OF_WARP = 64 };
     const int turn = at.turns;
     arrive(at, count);
-    while (at.turns == turn) {
-        let_others(same_warp);
+    for (int polls = 0; at.turns == turn; ++polls) {
+        let_others(same_warp && polls < POLLS_OF_WARP);
     }
 }
 } // namespace
