@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """What features cost a kernel of attune's: times beside the same kernel without them, in turns, in one process.
 
-    mma_features.py [--library [NAME=]PATH ...] [--seconds S] [--rounds N] [--kernel KERNEL] GROUP...
+    mma_features.py [--library [NAME=]PATH ...] [--seconds S] [--rounds N] [--kernel KERNEL] [--lengths KIND] GROUP...
 
 A GROUP is PROBLEM@TERMS@TERMS...: a problem, and what is added to it ("causal", "bias=1xh,mask"; "window=1024:0"). A
 kernel may follow ("causal#mma:AHEAD=0"). Arrays are drawn on the device, standard normals; masks hide a fifth of the
-keys; "varlen" packs as many sequences as the batch says, lengths drawn evenly up to the longest. Standard output is
-TSV:
+keys; "varlen" packs as many sequences as the batch says, lengths drawn evenly up to the longest (another KIND than "mix":
+another draw), or all the longest ("whole") or half of it ("half"). Standard output is TSV:
 
     problem kernel median_us lo_us hi_us tflops share
 
@@ -35,11 +35,13 @@ def draw(shape, dtype):
     return torch.randn(*shape, device="cuda", dtype=dtype)
 
 
-def lengths_of(text, p):
+def lengths_of(text, p, kind):
     """Of packed sequences; None where there are none."""
     if "varlen" not in text:
         return None
-    lengths = random.Random(text)
+    if kind in ("whole", "half"):
+        return [p.seqlen_q // (2 if kind == "half" else 1)] * p.batch
+    lengths = random.Random(text if kind == "mix" else text + kind)
     return [lengths.randint(1, p.seqlen_q) for _ in range(p.batch)]
 
 
@@ -100,7 +102,7 @@ class Features:
             self.contexts[name, kernel] = Context("cuda", kernel, lib=library)
         plan = self.contexts[name, kernel].plan(text)
         p = library.problem(text)
-        lengths = lengths_of(text, p)
+        lengths = lengths_of(text, p, self.options.lengths)
         roles = roles_of(text, p, lengths)
         need = plan.workspace()
         workspace = torch.empty(max(need, 1), device="cuda", dtype=torch.uint8) if need else None
@@ -148,6 +150,7 @@ def main():
     parser.add_argument("--kernel", default="mma")
     parser.add_argument("--seconds", type=float, default=0.3, help="of measuring, a group")
     parser.add_argument("--rounds", type=int, default=7, help="samples of a problem, at least")
+    parser.add_argument("--lengths", default="mix", help="of packed sequences: mix, whole, half, or another draw's name")
     parser.add_argument("groups", nargs="+")
     options = parser.parse_args()
     features = Features(options)

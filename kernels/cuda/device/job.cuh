@@ -1,6 +1,6 @@
-/* Jobs: the tiles of queries that a persistent block works through, each with all that its consumers need to know. One
- * producer thread works them out, so that divisions and 64-bit arithmetic cost the consumers nothing, and leaves them
- * in shared memory. */
+/* Jobs: the tiles of queries that a persistent block works through, each with all that its consumers need to know. A
+ * thread of the producer's group works them out, so that divisions and 64-bit arithmetic cost the consumers nothing,
+ * and leaves them in shared memory. */
 #ifndef DEVICE_JOB_CUH
 #define DEVICE_JOB_CUH
 
@@ -116,7 +116,7 @@ ATTUNE_INLINE bool job_of(const attune_args &args, int batch, int head, int tile
     return true;
 }
 
-/* ---- The order of the jobs ---- */
+/* ---- The order of the jobs (of packed sequences also packed_jobs.cuh) ---- */
 
 /* With SCHEDULER 3 heads go together in fours, so that keys and values come from memory evenly and not a section at
  * once; but the last ones as sections else are, or the last jobs would be long ones. NOTE: of the preprocessor, for

@@ -20,23 +20,24 @@ template <int block_m> ATTUNE_INLINE extent extent_of(const attune_args &args, i
     return extent{(int)at.length_kv, (int)((at.length_q + block_m - 1) / block_m)};
 }
 
-/* What comes before a sequence: sequences, their keys, tiles of each of their heads. */
+/* What comes before a sequence: sequences, tiles of each of their heads, their keys. */
 struct rank {
-    int sequences, keys, tiles;
+    int sequences, tiles;
+    unsigned keys;
 };
 
 /* Of the lane's sequence among the warp's. */
 ATTUNE_INLINE rank rank_of(extent own, int lane)
 {
-    rank before = {0, 0, 0};
+    rank before = {0, 0, 0u};
 #pragma unroll
     for (int other = 0; other < 32; ++other) {
         const int its_keys = __shfl_sync(0xffffffff, own.keys, other);
         const int its_tiles = __shfl_sync(0xffffffff, own.tiles, other);
         const bool is_before = its_keys > own.keys || (its_keys == own.keys && other < lane);
         before.sequences += is_before ? 1 : 0;
-        before.keys += is_before ? its_keys : 0;
         before.tiles += is_before ? its_tiles : 0;
+        before.keys += is_before ? (unsigned)its_keys : 0u;
     }
     return before;
 }
@@ -45,9 +46,10 @@ ATTUNE_INLINE rank rank_of(extent own, int lane)
 
 enum { PACKED_SEQUENCES = 32 };
 
-/* Where a warp is that takes ascending numbers of tiles. Under a causal mask sequences whose keys and values share L2
- * are together, in parts of their heads where one is too long for that; of those at hand all tiles come that see the
- * most keys, then those that see fewer. Else a sequence's heads come one after the other. */
+/* Where a warp is that takes ascending numbers of tiles. Under a causal mask sequences that begin in the same
+ * SECTION_BYTES of keys and values, counted from the longest, are together, in parts of their heads where one has more;
+ * of those at hand all tiles come that see the most keys, then those that see fewer. Else a sequence's heads come one
+ * after the other. */
 struct packed_queue {
     int order, tiles;     /* of the lane's sequence: how many come before it; its tiles */
     unsigned mates;       /* the lanes whose sequences go with it, */
@@ -68,9 +70,9 @@ template <int block_m> ATTUNE_INLINE packed_queue packed_queue_of(const attune_a
     if constexpr (CAUSAL) {
         enum { ROOM = (int)SECTION_BYTES / ((ATTUNE_HEAD_DIM_QK + ATTUNE_HEAD_DIM_V) * 2) }; /* keys of a head */
         const int heads = (int)args.heads_q, heads_kv = (int)args.heads_kv;
-        const int section = before.keys / max(ROOM / heads_kv, 1);
-        q.mates = __match_any_sync(0xffffffff, lane < args.batch ? section : -1);
-        q.heads = min(heads, max(ROOM / max(own.keys, 1), 1) * (heads / heads_kv));
+        const unsigned section = before.keys / (unsigned)max(ROOM / heads_kv, 1);
+        q.mates = __match_any_sync(0xffffffff, lane < args.batch ? section : ~0u);
+        q.heads = min(max(ROOM / max(own.keys, 1), 1), heads_kv) * (heads / heads_kv);
         q.first_head = q.most = heads;
     }
     return q;

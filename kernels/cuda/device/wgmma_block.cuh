@@ -12,7 +12,8 @@ constexpr int steps_qk = (dim_qk + 15) / 16, steps_kv = BLOCK_N / 16;
 constexpr int columns_v = (dim_v + 7) / 8 * 8;
 constexpr int JOBS = 8;
 constexpr bool by_counter = SCHEDULER >= 2; /* else in turns */
-/* The longest sequences first (packed_jobs.cuh). NOTE: with this code beside them three groups' softcaps spill. */
+/* The longest sequences first (packed_jobs.cuh). NOTE: beside this code three groups spill under a causal mask
+ * with a softcap. */
 constexpr bool by_length = by_counter && ATTUNE_HAS_VARLEN && !(GROUPS == 3 && CAUSAL && ATTUNE_HAS_SOFTCAP);
 /* Whether the scores of a job's first tile can be given out before the job before has been stored. */
 constexpr bool early = Q_STAGES > 1;
