@@ -5,8 +5,8 @@
 
 A GROUP is PROBLEM@TERMS@TERMS...: a problem, and what is added to it ("causal", "bias=1xh,mask"; "window=1024:0"). A
 kernel may follow ("causal#mma:AHEAD=0"). Arrays are drawn on the device, standard normals; masks hide a fifth of the
-keys; "varlen" packs as many sequences as the batch says, lengths drawn evenly up to the longest (another KIND than "mix":
-another draw), or all the longest ("whole") or half of it ("half"). Standard output is TSV:
+keys; "varlen" packs as many sequences as the batch says, lengths drawn evenly up to the longest (another KIND than
+"mix": another draw), or all the longest ("whole") or half of it ("half"). Standard output is TSV:
 
     problem kernel median_us lo_us hi_us tflops share
 
@@ -150,7 +150,7 @@ def main():
     parser.add_argument("--kernel", default="mma")
     parser.add_argument("--seconds", type=float, default=0.3, help="of measuring, a group")
     parser.add_argument("--rounds", type=int, default=7, help="samples of a problem, at least")
-    parser.add_argument("--lengths", default="mix", help="of packed sequences: mix, whole, half, or another draw's name")
+    parser.add_argument("--lengths", default="mix", help="of packed sequences: mix, whole, half, another draw's name")
     parser.add_argument("groups", nargs="+")
     options = parser.parse_args()
     features = Features(options)
