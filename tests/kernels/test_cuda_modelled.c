@@ -81,6 +81,7 @@ static const struct {
           {"wgmma", "b1,h2,s130,d32,dv48,fp16,bias=bx1,mask,alibi"},
           {"wgmma:SCHEDULER=2", "b3,h2,hkv1,s200,d32,fp16,causal,varlen=1"},
           {"wgmma:GROUPS=3,SCHEDULER=2", "b2,h1,s450,d32,bf16,varlen=1,alibi"},
+          {"wgmma:SCHEDULER=2", "b34,h1,s40,d32,bf16,varlen=5"},
           {"wgmma", "b2,h1,s300,d32,bf16,bias=1xh,mask,window=100:40"},
           {"wgmma", "b1,h2,sq260,skv500,d32,fp16,causal,window=150:0"},
           {"wgmma", "b2,h1,s280,d40,bf16,window=30:90,softcap=20,alibi,seqused"},
