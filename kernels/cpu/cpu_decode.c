@@ -6,6 +6,7 @@
 enum { SPLIT, BLOCK_N, AHEAD, ORDER, PARAMS };
 
 enum { ROWS = 16 }; /* packed at once, as in the source */
+enum { DOTS = 67648 /* bytes: what the source has for tiles */ };
 
 static const int32_t split[] = {0, 256, 512, 1024, 2048, 4096, 8192, 16384}; /* keys of an item; 0: all */
 static const int32_t block_n[] = {16, 32, 64, 128, 256};
@@ -58,11 +59,11 @@ static int64_t padded(int64_t count)
 static void resources(const attune_problem *problem, const attune_target *target, const attune_config *config,
                       attune_resources *needed)
 {
-    (void)target;
+    const bool in_tiles = target->isa >= ATTUNE_ISA_AMX && attune_dtype_of(problem, ATTUNE_K) == ATTUNE_BF16;
     int64_t pitch_qk = padded(problem->head_dim_qk);
     int64_t pitch_v = padded(problem->head_dim_v);
     int64_t row = pitch_qk + pitch_v + config->value[BLOCK_N] + 16 + 16 + 1; /* the source's place() */
-    needed->scratch_bytes = ROWS * row * (int64_t)sizeof(float);
+    needed->scratch_bytes = ROWS * row * (int64_t)sizeof(float) + (in_tiles ? DOTS : 0);
     needed->workspace = split_workspace(problem, config->value[SPLIT]);
 }
 
@@ -118,7 +119,7 @@ static void steps(const attune_problem *problem, const attune_target *target, co
     split_steps("attune_cpu_decode", one, one, ATTUNE_SIZE_HEADS_KV, config->value[SPLIT], list);
 }
 
-DECLARE_EVERY_TIER(attune_cpu_decode);
+DECLARE_EVERY_TIER_AND_AMX(attune_cpu_decode);
 
 extern const attune_kernel at_kernel_cpu_decode;
 
@@ -155,5 +156,5 @@ const attune_kernel at_kernel_cpu_decode = {
     .resources = resources,
     .heuristic = heuristic,
     .steps = steps,
-    .attend = EVERY_TIER(attune_cpu_decode),
+    .attend = EVERY_TIER_AND_AMX(attune_cpu_decode),
 };

@@ -11,6 +11,11 @@
 #include "device/score.h"
 #include "device/vector.h"
 
+#if defined(__AMX_BF16__) || defined(ATTUNE_TILES_MODELLED)
+#define IN_TILES /* several rows of bf16 */
+#include "device/packed_dots.h"
+#endif
+
 enum { SPLIT, BLOCK_N, AHEAD, ORDER }; /* places in attune_args.param */
 enum { ROWS = 16 };                    /* packed at once: more are done 16 by 16 */
 
@@ -34,6 +39,10 @@ typedef struct item {
     float *score;                  /* [ROWS][across]: S, then P */
     float *sum;                    /* [ROWS][16]: lanes of the sums of e^(S - maximum) */
     float *top;                    /* [ROWS]: maximum of each row so far */
+#if defined(IN_TILES)
+    packed_dots *dots; /* what replaces query and out while keys are gone through in tiles; else NULL */
+    soon *next;        /* then: keys and values to come */
+#endif
 } item;
 
 INLINE int padded(int count)
@@ -67,7 +76,7 @@ static void find_head(item *it, const attune_args *args, int64_t head)
     it->across = args->param[BLOCK_N] + 16;
 }
 
-/* Lays the scratch out. The descriptor's resources() counts the same. */
+/* Lays the scratch out: behind it is what tiles need. The descriptor's resources() counts the same. */
 static void place(item *it, float *scratch)
 {
     it->query = scratch;
@@ -160,6 +169,86 @@ INLINE void find_ahead(const item *it, const kv_rows *rows, int64_t row, int64_t
     find_rows(rows, first, (int)lesser_of(it->last + 1 - first, size), size, at);
 }
 
+/* ---- A block of keys in tiles ----------------------------------------------------------------------------------- */
+
+#if defined(IN_TILES)
+INLINE bool in_tiles(const item *it)
+{
+    return it->dots != NULL;
+}
+
+static void decay_in_tiles(const item *it, int row, float decay)
+{
+    dots_decay(it->dots, row, decay, it->args->head_dim_v);
+}
+
+INLINE void ask_beside_row(const item *it)
+{
+    if (in_tiles(it)) {
+        soon_ask(it->next, it->next->row);
+    }
+}
+
+/* Raw scores of all rows, scaled; those of keys beyond the block, up to DOT_KEYS, are of its last key. */
+static void score_in_tiles(const item *it, const block *b)
+{
+    const attune_args *args = it->args;
+    for (int n = 0; n < b->count; n += DOT_KEYS) {
+        const char *key[DOT_KEYS];
+        const int count = (int)lesser_of(b->count - n, DOT_KEYS);
+        int64_t step;
+        find_rows(&it->key, b->first + n, count, DOT_KEYS, key);
+        const bool apart = kv_run(&it->key, b->first + n, DOT_KEYS) < DOT_KEYS || count < DOT_KEYS;
+        const uint32_t *keys = dots_find_keys(it->dots, key, apart, it->key.step, args->head_dim_qk, &step);
+        dots_score(it->dots, keys, step, args->head_dim_qk, it->rows, args->scale, it->next, it->score + n, it->across);
+    }
+}
+
+/* Adds a block's values. What a row does not see weighs 0; where that leaves NaN, the row is done again. */
+static void add_in_tiles(const item *it, const block *b)
+{
+    const int columns = it->args->head_dim_v;
+    for (int row = 0; row < it->rows; ++row) {
+        dots_take_weights(it->dots, row, it->score + row * it->across, b->count);
+    }
+    for (int n = 0; n < b->count; n += DOT_VALUES) {
+        const int pairs = whole((int)lesser_of(b->count - n, DOT_VALUES), DOT_KEYS) / 2;
+        const char *value[DOT_VALUES];
+        find_rows(&it->value, b->first + n, (int)lesser_of(b->count - n, DOT_VALUES), DOT_VALUES, value);
+        dots_take_values(it->dots, value, (int)lesser_of(b->count - n, DOT_VALUES), columns, it->next);
+        dots_add(it->dots, n, pairs, columns, it->next);
+    }
+}
+#else
+INLINE bool in_tiles(const item *it)
+{
+    (void)it;
+    return false;
+}
+
+INLINE void decay_in_tiles(const item *it, int row, float decay)
+{
+    (void)it, (void)row, (void)decay;
+}
+
+INLINE void ask_beside_row(const item *it)
+{
+    (void)it;
+}
+
+INLINE void score_in_tiles(const item *it, const block *b)
+{
+    (void)it, (void)b;
+}
+
+INLINE void add_in_tiles(const item *it, const block *b)
+{
+    (void)it, (void)b;
+}
+#endif
+
+/* ---- A block of keys row by row --------------------------------------------------------------------------------- */
+
 /* Raw scores of all rows; those of keys beyond the block, up to a whole vector, are of its last key. */
 static void score_block(const item *it, const block *b)
 {
@@ -199,9 +288,13 @@ static void prepare_row(const item *it, const block *b, int row, float *score)
 /* Multiplies a row of O and its sum by `decay`. */
 static void decay_row(const item *it, int row, float decay)
 {
-    float *out = it->out + row * it->pitch_v;
-    for (int c = 0; c < it->pitch_v; c += VL) {
-        store(out + c, load(out + c) * decay);
+    if (in_tiles(it)) {
+        decay_in_tiles(it, row, decay);
+    } else {
+        float *out = it->out + row * it->pitch_v;
+        for (int c = 0; c < it->pitch_v; c += VL) {
+            store(out + c, load(out + c) * decay);
+        }
     }
     store(it->sum + row * 16, load(it->sum + row * 16) * decay);
 }
@@ -309,11 +402,20 @@ static void add_block(const item *it, const block *b)
 
 static void do_block(const item *it, const block *b)
 {
-    score_block(it, b);
+    if (in_tiles(it)) {
+        score_in_tiles(it, b);
+    } else {
+        score_block(it, b);
+    }
     for (int row = 0; row < it->rows; ++row) {
         float *score = it->score + row * it->across;
         prepare_row(it, b, row, score);
         weigh_row(it, b->count, row, score);
+        ask_beside_row(it);
+    }
+    if (in_tiles(it)) {
+        add_in_tiles(it, b);
+        return;
     }
     bool cut = b->first < it->all_left || b->first + b->count - 1 > it->all_right;
     if (!cut) {
@@ -387,12 +489,65 @@ static void finish_row(const item *it, int row)
     }
 }
 
+#if defined(IN_TILES)
+/* NOTE: with four rows and fewer what is read costs more than what is multiplied, and the other way reads faster. */
+static bool is_for_tiles(const item *it)
+{
+    const attune_tensor *t = it->args->tensor;
+    return it->rows > 4 && t[ATTUNE_Q].dtype == ATTUNE_BF16 && t[ATTUNE_K].dtype == ATTUNE_BF16 &&
+           t[ATTUNE_V].dtype == ATTUNE_BF16 && t[ATTUNE_O].dtype == ATTUNE_BF16;
+}
+
+/* Goes through the keys in tiles. Returns whether sums are right: not where there are values that tiles take as 0. */
+static bool sweep_in_tiles(item *it)
+{
+    const attune_args *args = it->args;
+    const int depth = args->head_dim_qk, columns = args->head_dim_v;
+    const stream of[2] = {
+        {.rows = &it->key, .row = it->first, .end = it->last + 1, .bytes = (int64_t)depth * 2},
+        {.rows = &it->value, .row = it->first, .end = it->last + 1, .bytes = (int64_t)columns * 2},
+    };
+    soon next = soon_begin(of, depth, columns, it->rows, args->param[BLOCK_N]);
+    packed_dots *d = (packed_dots *)(void *)(it->top + ROWS);
+    _Static_assert(sizeof *d == 67648, "as the descriptor's DOTS says");
+    it->next = &next;
+    it->dots = d;
+    dots_clear(d);
+    for (int r = 0; r < it->rows; ++r) {
+        const int64_t row = it->start + r;
+        dots_take_query(d, r, row_address(args, ATTUNE_Q, it->batch, head_of(it, row), query_of(it, row)), depth);
+    }
+    tiles_open();
+    sweep_keys(it);
+    tiles_close();
+    it->dots = NULL;
+    for (int r = 0; r < it->rows; ++r) {
+        dots_leave_row(d, r, columns, it->out + r * it->pitch_v);
+    }
+    return dots_are_right(d);
+}
+#else
+INLINE bool is_for_tiles(const item *it)
+{
+    (void)it;
+    return false;
+}
+
+INLINE bool sweep_in_tiles(const item *it)
+{
+    (void)it;
+    return false;
+}
+#endif
+
 /* The rows from `start` on, over the item's keys. */
 static void attend_rows(item *it, int64_t start)
 {
     find_keys(it, start);
-    pack_query(it);
-    sweep_keys(it);
+    if (!is_for_tiles(it) || !sweep_in_tiles(it)) {
+        pack_query(it);
+        sweep_keys(it);
+    }
     for (int row = 0; row < it->rows; ++row) {
         if (is_paired(it->args->tensor[ATTUNE_V].dtype)) {
             join_pairs(it->out + row * it->pitch_v, it->args->head_dim_v);

@@ -17,12 +17,23 @@
         [ATTUNE_ISA_BASELINE] = symbol##_baseline, [ATTUNE_ISA_AVX2] = symbol##_avx2,                                  \
         [ATTUNE_ISA_AVX512] = symbol##_avx512                                                                          \
     }
+/* Of a source that has code for AMX besides. */
+#define DECLARE_EVERY_TIER_AND_AMX(symbol)                                                                             \
+    DECLARE_EVERY_TIER(symbol);                                                                                        \
+    TIER_ENTRY(symbol##_amx)
+#define EVERY_TIER_AND_AMX(symbol)                                                                                     \
+    {                                                                                                                  \
+        [ATTUNE_ISA_BASELINE] = symbol##_baseline, [ATTUNE_ISA_AVX2] = symbol##_avx2,                                  \
+        [ATTUNE_ISA_AVX512] = symbol##_avx512, [ATTUNE_ISA_AMX] = symbol##_amx                                         \
+    }
 #else
 #define DECLARE_EVERY_TIER(symbol) TIER_ENTRY(symbol##_baseline)
 #define EVERY_TIER(symbol)                                                                                             \
     {                                                                                                                  \
         [ATTUNE_ISA_BASELINE] = symbol##_baseline                                                                      \
     }
+#define DECLARE_EVERY_TIER_AND_AMX(symbol) DECLARE_EVERY_TIER(symbol)
+#define EVERY_TIER_AND_AMX(symbol) EVERY_TIER(symbol)
 #endif
 
 #endif
