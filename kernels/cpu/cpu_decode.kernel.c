@@ -490,11 +490,11 @@ static void finish_row(const item *it, int row)
 }
 
 #if defined(IN_TILES)
-/* NOTE: with four rows and fewer what is read costs more than what is multiplied, and the other way reads faster. */
+/* NOTE: one row or two take as long in either way. */
 static bool is_for_tiles(const item *it)
 {
     const attune_tensor *t = it->args->tensor;
-    return it->rows > 4 && t[ATTUNE_Q].dtype == ATTUNE_BF16 && t[ATTUNE_K].dtype == ATTUNE_BF16 &&
+    return it->rows > 2 && t[ATTUNE_Q].dtype == ATTUNE_BF16 && t[ATTUNE_K].dtype == ATTUNE_BF16 &&
            t[ATTUNE_V].dtype == ATTUNE_BF16 && t[ATTUNE_O].dtype == ATTUNE_BF16;
 }
 

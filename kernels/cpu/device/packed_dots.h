@@ -68,19 +68,18 @@ static bool stream_on(stream *s)
 
 enum { ASKED = 4 }; /* lines at once */
 
-/* NOTE: for the L2 cache: on Sapphire Rapids these overlap with arithmetic, and those for the L1 cache hardly do. */
 INLINE void stream_ask(stream *s)
 {
     if (s->at + ASKED * 64 <= s->stop) {
         UNROLL
         for (int i = 0; i < ASKED; ++i) {
-            __builtin_prefetch(s->at + i * 64, 0, 2);
+            ask_for_line(s->at + i * 64);
         }
         s->at += ASKED * 64;
         return;
     }
     for (int i = 0; i < ASKED && (s->at < s->stop || stream_on(s)); ++i, s->at += 64) {
-        __builtin_prefetch(s->at, 0, 2);
+        ask_for_line(s->at);
     }
 }
 
