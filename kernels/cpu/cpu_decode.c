@@ -6,7 +6,7 @@
 enum { SPLIT, BLOCK_N, AHEAD, ORDER, PARAMS };
 
 enum { ROWS = 16 }; /* packed at once, as in the source */
-enum { DOTS = 67648 /* bytes: what the source has for tiles */ };
+enum { DOTS = 67712 /* bytes: what the source has for tiles */ };
 
 static const int32_t split[] = {0, 256, 512, 1024, 2048, 4096, 8192, 16384}; /* keys of an item; 0: all */
 static const int32_t block_n[] = {16, 32, 64, 128, 256};

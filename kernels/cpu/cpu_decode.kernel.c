@@ -490,15 +490,16 @@ static void finish_row(const item *it, int row)
 }
 
 #if defined(IN_TILES)
-/* NOTE: one row or two take as long in either way. */
+/* NOTE: one row or two take as long in either way, and up to four where keys are to be copied. */
 static bool is_for_tiles(const item *it)
 {
     const attune_tensor *t = it->args->tensor;
-    return it->rows > 2 && t[ATTUNE_Q].dtype == ATTUNE_BF16 && t[ATTUNE_K].dtype == ATTUNE_BF16 &&
+    const bool copied = it->args->head_dim_qk % 32 != 0 || it->args->head_dim_v % 32 != 0;
+    return it->rows > (copied ? 4 : 2) && t[ATTUNE_Q].dtype == ATTUNE_BF16 && t[ATTUNE_K].dtype == ATTUNE_BF16 &&
            t[ATTUNE_V].dtype == ATTUNE_BF16 && t[ATTUNE_O].dtype == ATTUNE_BF16;
 }
 
-/* Goes through the keys in tiles. Returns whether sums are right: not where there are values that tiles take as 0. */
+/* Goes through the keys in tiles. Returns whether sums are right (dots_are_right). */
 static bool sweep_in_tiles(item *it)
 {
     const attune_args *args = it->args;
@@ -509,7 +510,7 @@ static bool sweep_in_tiles(item *it)
     };
     soon next = soon_begin(of, depth, columns, it->rows, args->param[BLOCK_N]);
     packed_dots *d = (packed_dots *)(void *)(it->top + ROWS);
-    _Static_assert(sizeof *d == 67648, "as the descriptor's DOTS says");
+    _Static_assert(sizeof *d == 67712, "as the descriptor's DOTS says");
     it->next = &next;
     it->dots = d;
     dots_clear(d);

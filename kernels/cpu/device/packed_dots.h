@@ -21,8 +21,16 @@ typedef struct packed_dots {
         uint32_t value[DOT_DIMS / DOT_LANES][DOT_VALUES / 2][DOT_LANES]; /* pairs of values, by columns */
     };
     float out[DOT_DIMS / DOT_LANES][DOT_LANES][DOT_LANES]; /* by columns, of rows */
+    vf wild;                                               /* not finite if some product with a key is not */
     words tiny; /* the least magnitudes of values but 0, as words, doubled and less 1 */
 } __attribute__((aligned(64))) packed_dots;
+
+/* `count` bf16 numbers of any alignment, 32 at most; the others are zero. */
+INLINE words dots_words(const char *from, int count)
+{
+    const __mmask32 some = count >= 32 ? ~(__mmask32)0 : ((__mmask32)1 << count) - 1;
+    return (words)_mm512_maskz_loadu_epi16(some, from);
+}
 
 /* Before any key; weights of rows that do not exist stay 0. */
 INLINE void dots_clear(packed_dots *d)
@@ -31,6 +39,7 @@ INLINE void dots_clear(packed_dots *d)
     memset(d->weight, 0, sizeof d->weight);
     memset(d->out, 0, sizeof d->out);
     d->tiny = (words){0} - 1;
+    d->wild = splat(0);
 }
 
 INLINE void dots_take_query(packed_dots *d, int row, const char *from, int depth)
@@ -47,9 +56,10 @@ INLINE void dots_take_query(packed_dots *d, int row, const char *from, int depth
 /* K or V from some row on, line by line. */
 typedef struct stream {
     const kv_rows *rows;
-    int64_t row, end;      /* the next rows */
-    int64_t bytes;         /* of a row */
-    const char *at, *stop; /* lines of those before that are left */
+    int64_t row, end; /* the next rows */
+    int64_t bytes;    /* of a row */
+    const char *at;   /* lines of those before that are left, in bytes */
+    int64_t left;
 } stream;
 
 /* Goes on to the next rows that lie one behind the other, or to the next one. */
@@ -61,7 +71,7 @@ static bool stream_on(stream *s)
     }
     const int64_t run = s->rows->step == s->bytes ? kv_run(s->rows, s->row, (int)lesser_of(s->end - s->row, MOST)) : 1;
     s->at = kv_row(s->rows, s->row);
-    s->stop = s->at + run * s->bytes;
+    s->left = run * s->bytes;
     s->row += run;
     return true;
 }
@@ -70,16 +80,18 @@ enum { ASKED = 4 }; /* lines at once */
 
 INLINE void stream_ask(stream *s)
 {
-    if (s->at + ASKED * 64 <= s->stop) {
+    if (s->left >= ASKED * 64) {
         UNROLL
         for (int i = 0; i < ASKED; ++i) {
-            ask_for_line(s->at + i * 64);
+            ask_for_line(s->at + (int64_t)i * 64);
         }
         s->at += ASKED * 64;
+        s->left -= ASKED * 64;
         return;
     }
-    for (int i = 0; i < ASKED && (s->at < s->stop || stream_on(s)); ++i, s->at += 64) {
+    for (int i = 0; i < ASKED && (s->left > 0 || stream_on(s)); ++i, s->left -= 64) {
         ask_for_line(s->at);
+        s->at += lesser_of(s->left, 64);
     }
 }
 
@@ -87,7 +99,7 @@ INLINE void stream_ask(stream *s)
  * bursts beside a part of it, reading and arithmetic hardly overlap. */
 typedef struct soon {
     stream of[2];
-    int turn;
+    int share, turn;       /* of K among four lines that are asked for, in parts of 256; so many wait */
     int due;               /* lines that are to be asked for, in parts of 256; and how many more beside */
     int score, transposed; /* a step of the product with keys, sixteen keys' scores, */
     int row;               /* a row's weights of a block, */
@@ -97,8 +109,9 @@ typedef struct soon {
 INLINE void soon_ask(soon *s, int due)
 {
     for (s->due += due; s->due >= ASKED * 256; s->due -= ASKED * 256) {
-        stream_ask(&s->of[s->turn]);
-        s->turn ^= 1;
+        s->turn += s->share;
+        stream_ask(&s->of[s->turn < 256]);
+        s->turn %= 256;
     }
 }
 
@@ -109,8 +122,10 @@ INLINE soon soon_begin(const stream of[2], int depth, int columns, int rows, int
     /* What DOT_KEYS keys take of each, in nanoseconds on Sapphire Rapids. */
     enum { SCORE = 150, TRANSPOSED = 100, ROW = 12, PAIR = 200, SUM = 150, FURTHER = 16 /* keys */ };
     const int all = SCORE + TRANSPOSED + ROW * rows + PAIR + SUM;
-    const int lines = 256 * DOT_KEYS * (lines_of(depth, ATTUNE_BF16) + lines_of(columns, ATTUNE_BF16));
+    const int of_key = lines_of(depth, ATTUNE_BF16), of_both = of_key + lines_of(columns, ATTUNE_BF16);
+    const int lines = 256 * DOT_KEYS * of_both;
     soon s = {.of = {of[0], of[1]},
+              .share = 256 * of_key / of_both,
               .score = lines * SCORE / all / (whole(depth, 2 * DOT_PAIRS) / (2 * DOT_PAIRS)),
               .transposed = lines * TRANSPOSED / all / (DOT_KEYS / DOT_LANES),
               .row = lines * ROW / all * block / DOT_KEYS,
@@ -144,7 +159,7 @@ INLINE const uint32_t *dots_find_keys(packed_dots *d, const char *const *key, bo
     }
     for (int k = 0; k < DOT_KEYS; ++k) {
         for (int c = 0; c < depth; c += 32) {
-            *(words *)(d->key[k] + c) = load_words(key[k] + (int64_t)c * 2, depth - c);
+            *(words *)(d->key[k] + c) = dots_words(key[k] + (int64_t)c * 2, depth - c);
         }
     }
     *step_found = DOT_DIMS / 2;
@@ -159,11 +174,14 @@ INLINE void dots_score(packed_dots *d, const uint32_t *key, int64_t step, int de
     const dots product = {
         .a = key, .a_step = step, .b = d->query[0], .c = d->score[0], .rows = DOT_KEYS, .pairs = steps * DOT_PAIRS};
     multiply_dots(1, false, &product, (meanwhile){ask_beside_scores, next});
+    vf wild = d->wild;
     for (int half = 0; half < DOT_KEYS; half += DOT_LANES) {
         vf x[DOT_LANES];
         UNROLL
         for (int k = 0; k < DOT_LANES; ++k) {
-            x[k] = load(d->score[half + k]) * scale;
+            x[k] = load(d->score[half + k]);
+            wild += x[k] * 0.0f;
+            x[k] *= scale;
         }
         soon_ask(next, next->transposed);
         transpose(x);
@@ -174,6 +192,7 @@ INLINE void dots_score(packed_dots *d, const uint32_t *key, int64_t step, int de
             }
         }
     }
+    d->wild = wild;
 }
 
 /* A row's weights of a block, `count` of them, rounded; zeros up to whole DOT_KEYS. */
@@ -198,28 +217,23 @@ INLINE void dots_pair(packed_dots *d, int pair, int c, words x, words y, words t
 /* `count` values two by two, zeros up to whole DOT_KEYS, while some lines are asked for. */
 INLINE void dots_take_values(packed_dots *d, const char *const *value, int count, int columns, soon *next)
 {
-    const words none = {0};
     words tiny[2] = {d->tiny, d->tiny};
-    int k = 0;
-    for (; k + 1 < count && columns % 32 == 0; k += 2) {
+    for (int k = 0; k < whole(count, DOT_KEYS); k += 2) {
         soon_ask(next, next->pair);
+        const int even = k < count ? columns : 0, odd = k + 1 < count ? columns : 0;
         for (int c = 0; c < columns; c += 32) {
-            dots_pair(d, k / 2, c, *(const words_unaligned *)(value[k] + (int64_t)c * 2),
-                      *(const words_unaligned *)(value[k + 1] + (int64_t)c * 2), tiny);
-        }
-    }
-    for (; k < whole(count, DOT_KEYS); k += 2) {
-        for (int c = 0; c < columns; c += 32) {
-            dots_pair(d, k / 2, c, k < count ? load_words(value[k] + (int64_t)c * 2, columns - c) : none,
-                      k + 1 < count ? load_words(value[k + 1] + (int64_t)c * 2, columns - c) : none, tiny);
+            dots_pair(d, k / 2, c, dots_words(value[k] + (int64_t)c * 2, even > c ? even - c : 0),
+                      dots_words(value[k + 1] + (int64_t)c * 2, odd > c ? odd - c : 0), tiny);
         }
     }
     d->tiny = (words)_mm512_min_epu16((__m512i)tiny[0], (__m512i)tiny[1]);
 }
 
+/* Whether no value was so near to zero, by less than 2^-100, that dots may have counted it as 0, and no product with a
+ * key beyond fp32, which it need not be once it is scaled. */
 INLINE bool dots_are_right(const packed_dots *d)
 {
-    return !any((vi)(d->tiny < (27 << 8) - 1));
+    return !any((vi)(d->tiny < (27 << 8) - 1)) && !any(not_finite(d->wild));
 }
 
 /* Columns are in whole pairs of panels, half of each eight in either. */
