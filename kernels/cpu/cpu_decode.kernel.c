@@ -2,8 +2,9 @@
  *
  * A work item is one part of the keys of one KV head, with all query rows that share the head: those of its query
  * heads, and of each of them seqlen_q. Each key is read once. Lanes run along the head dims; while a block of keys is
- * computed with, the next is fetched from memory. Where the keys are in several parts, each leaves its maximum, sum
- * and output in the workspace, and items of a second step merge them.
+ * computed with, the next is fetched from memory. Several rows of bf16 are multiplied in tiles (AMX) instead. Where the
+ * keys are in several parts, each leaves its maximum, sum and output in the workspace, and items of a second step merge
+ * them.
  */
 #include "device/exact.h"
 #include "device/packed.h"

@@ -80,11 +80,10 @@ static void configs_of_every_kind(void **state)
 }
 
 /* A call may have fewer KV heads than the plan, and so more rows a head than are packed at once. */
-static void more_rows_than_packed(void **state)
+static void run_more_rows(const world *w, const char *text)
 {
-    const world *w = *state;
     scene s = {.spread = 1};
-    assert_ok(attune_problem_parse("b2,h36,hkv1,sq1,skv700,d40,fp32,causal,sink", &s.problem));
+    assert_ok(attune_problem_parse(text, &s.problem));
     draw(&s, 3);
     attune_problem planned = s.problem;
     planned.heads_kv = 36;
@@ -99,6 +98,12 @@ static void more_rows_than_packed(void **state)
         }
     }
     clear(&s);
+}
+
+static void more_rows_than_packed(void **state)
+{
+    run_more_rows(*state, "b2,h36,hkv1,sq1,skv700,d40,fp32,causal,sink");
+    run_more_rows(*state, "b1,h36,hkv1,sq1,skv300,d40,bf16,causal,sink");
 }
 
 /* The heuristic names every config once, all fit, and the first splits keys only where threads would be idle. */
@@ -200,19 +205,18 @@ static void large_logits(void **state)
 }
 
 /* An infinite value under a weight that rounds to zero, in its own block, block after block and part after part, stays
- * infinite, as it does in the mathematics; what a row does not see leaves no trace. So it is with values that dots of
- * bf16 count as 0. */
-static void unusual_values(void *state, const char *text, int64_t step)
+ * infinite, as it does in the mathematics; what a row does not see leaves no trace. */
+static void not_finite_values(void *state, const char *text, int64_t step)
 {
-    static const double bad[] = {NAN, INFINITY, 0x1p-128};
+    static const double bad[] = {NAN, INFINITY, NAN};
     for (int64_t key = 0; key < 600; key += step) {
-        for (int what = 0; what < 4; ++what) {
+        for (int what = 0; what < 3; ++what) {
             scene s = {.spread = 1};
             assert_ok(attune_problem_parse(text, &s.problem));
             draw(&s, (uint64_t)key);
-            const int role = what < 3 ? ATTUNE_V : ATTUNE_K;
+            const int role = what < 2 ? ATTUNE_V : ATTUNE_K;
             const attune_dtype dtype = s.problem.dtype;
-            put(s.call.tensor[role].data, dtype, index_of(&s, role, 0, 0, 594 + key % 6) + key % 20, bad[what % 3]);
+            put(s.call.tensor[role].data, dtype, index_of(&s, role, 0, 0, 594 + key % 6) + key % 20, bad[what]);
             if (what < 2) {
                 put(s.call.tensor[role].data, dtype, index_of(&s, role, 0, 0, key) + 3, -INFINITY);
             }
@@ -225,9 +229,9 @@ static void unusual_values(void *state, const char *text, int64_t step)
 static void values_that_are_not_finite(void **state)
 {
     if (!are_modelled()) {
-        unusual_values(*state, "b1,h2,hkv1,sq6,skv600,d20,fp32,causal", 37);
+        not_finite_values(*state, "b1,h2,hkv1,sq6,skv600,d20,fp32,causal", 37);
     }
-    unusual_values(*state, "b1,h2,hkv1,sq6,skv600,d20,bf16,causal", are_modelled() ? 185 : 74);
+    not_finite_values(*state, "b1,h2,hkv1,sq6,skv600,d20,bf16,causal", are_modelled() ? 185 : 74);
 }
 
 /* O of one head and row, of eight heads that share keys; the scene has been changed as `change` says. */

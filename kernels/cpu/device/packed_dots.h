@@ -21,7 +21,7 @@ typedef struct packed_dots {
         uint32_t value[DOT_DIMS / DOT_LANES][DOT_VALUES / 2][DOT_LANES]; /* pairs of values, by columns */
     };
     float out[DOT_DIMS / DOT_LANES][DOT_LANES][DOT_LANES]; /* by columns, of rows */
-    vf wild;                                               /* not finite if some product with a key is not */
+    vf overflow;                                           /* not finite if some product with a key is not */
     words tiny; /* the least magnitudes of values but 0, as words, doubled and less 1 */
 } __attribute__((aligned(64))) packed_dots;
 
@@ -39,7 +39,7 @@ INLINE void dots_clear(packed_dots *d)
     memset(d->weight, 0, sizeof d->weight);
     memset(d->out, 0, sizeof d->out);
     d->tiny = (words){0} - 1;
-    d->wild = splat(0);
+    d->overflow = splat(0);
 }
 
 INLINE void dots_take_query(packed_dots *d, int row, const char *from, int depth)
@@ -99,7 +99,7 @@ INLINE void stream_ask(stream *s)
  * bursts beside a part of it, reading and arithmetic hardly overlap. */
 typedef struct soon {
     stream of[2];
-    int share, turn;       /* of K among four lines that are asked for, in parts of 256; so many wait */
+    int share, turn;       /* of K in what is asked for, in parts of 256; what has added up of it */
     int due;               /* lines that are to be asked for, in parts of 256; and how many more beside */
     int score, transposed; /* a step of the product with keys, sixteen keys' scores, */
     int row;               /* a row's weights of a block, */
@@ -174,13 +174,13 @@ INLINE void dots_score(packed_dots *d, const uint32_t *key, int64_t step, int de
     const dots product = {
         .a = key, .a_step = step, .b = d->query[0], .c = d->score[0], .rows = DOT_KEYS, .pairs = steps * DOT_PAIRS};
     multiply_dots(1, false, &product, (meanwhile){ask_beside_scores, next});
-    vf wild = d->wild;
+    vf overflow = d->overflow;
     for (int half = 0; half < DOT_KEYS; half += DOT_LANES) {
         vf x[DOT_LANES];
         UNROLL
         for (int k = 0; k < DOT_LANES; ++k) {
             x[k] = load(d->score[half + k]);
-            wild += x[k] * 0.0f;
+            overflow += x[k] * 0.0f;
             x[k] *= scale;
         }
         soon_ask(next, next->transposed);
@@ -192,7 +192,7 @@ INLINE void dots_score(packed_dots *d, const uint32_t *key, int64_t step, int de
             }
         }
     }
-    d->wild = wild;
+    d->overflow = overflow;
 }
 
 /* A row's weights of a block, `count` of them, rounded; zeros up to whole DOT_KEYS. */
@@ -233,7 +233,7 @@ INLINE void dots_take_values(packed_dots *d, const char *const *value, int count
  * key beyond fp32, which it need not be once it is scaled. */
 INLINE bool dots_are_right(const packed_dots *d)
 {
-    return !any((vi)(d->tiny < (27 << 8) - 1)) && !any(not_finite(d->wild));
+    return !any((vi)(d->tiny < (27 << 8) - 1)) && !any(not_finite(d->overflow));
 }
 
 /* Columns are in whole pairs of panels, half of each eight in either. */

@@ -8,6 +8,8 @@
 
 enum { LANES = 16 }; /* query rows side by side: a panel */
 
+typedef uint16_t words_unaligned __attribute__((vector_size(64), may_alias, aligned(1)));
+
 /* ---- Keys and values -------------------------------------------------------------------------------------------- */
 
 static int pitch_k(const attune_args *args)
@@ -18,6 +20,24 @@ static int pitch_k(const attune_args *args)
 static int pitch_v(const attune_args *args)
 {
     return whole(args->head_dim_v, 16);
+}
+
+/* `count` bf16 numbers of any alignment, at most 32; the others are zero. */
+INLINE words load_words(const char *from, int count)
+{
+    if (count >= 32) {
+        return *(const words_unaligned *)from;
+    }
+    uint16_t some[32] = {0};
+    memcpy(some, from, (size_t)(count > 0 ? count : 0) * sizeof *some);
+    return *(const words_unaligned *)some;
+}
+
+/* What is flagged: where a value is nearer to zero than 2^-100, so that products with it could be subnormal. */
+INLINE words find_tiny(words x)
+{
+    words size = x & 0x7fff;
+    return (words)((size - 1) < (27 << 7) - 1);
 }
 
 /* Rows of K from `first` on, padded with zeros to whole 32s of columns and of rows. */
