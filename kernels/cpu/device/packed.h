@@ -28,6 +28,13 @@ INLINE vf held(vf x)
     return x;
 }
 
+/* Where there is AMX, which only Intel's CPUs have; a test models its tiles. */
+#if defined(__AMX_BF16__) || defined(ATTUNE_TILES_MODELLED)
+#define WITH_TILES 1
+#else
+#define WITH_TILES 0
+#endif
+
 /* ---- Pairs ------------------------------------------------------------------------------------------------------ */
 
 /* Whether two vectors that lie one behind the other are taken as elements in even places and elements in odd ones: of
@@ -35,7 +42,7 @@ INLINE vf held(vf x)
  * in that order, too. */
 INLINE bool is_paired(int dtype)
 {
-    return NARROW && dtype == ATTUNE_BF16;
+    return (NARROW || WITH_TILES) && dtype == ATTUNE_BF16;
 }
 
 INLINE void load_pair(const char *from, vf x[2])
@@ -79,19 +86,70 @@ typedef struct ahead {
     const char *const *row;
     int64_t line, bytes; /* of a row: the next line, all */
     int count;
+#if WITH_TILES
+    int groups; /* that ask */
+#endif
 } ahead;
 
-/* Lines are asked for for all caches, but where there is AMX, which only Intel's have, for the L2 cache. NOTE: those
- * for the L1 cache wait in its buffers, and on Sapphire Rapids hardly overlap with arithmetic. */
-#if defined(__AMX_BF16__)
-enum { NEAREST = 2 };
+#if WITH_TILES
+/* Rows, one for each of 16 keys, of which so many groups of query rows ask for a share each. NOTE: if the first group
+ * alone asked, half of the time or more would pass without reading. On AVX2 it makes no difference. */
+typedef struct asked {
+    const char *const *row; /* of the share; NULL: none */
+    int groups;
+} asked;
+
+/* The groups that ask, of up to 16 query rows: a power of two. */
+INLINE int asking_groups(int rows)
+{
+    return rows <= 4 ? 1 : rows <= 12 ? 2 : 4;
+}
+
+/* The share of the group from query row `row` on, from key k on. */
+INLINE asked share_of(const char *const *next, int groups, int row, int k)
+{
+    if (groups == 1) {
+        return (asked){row == 0 ? next + k : NULL, 1};
+    }
+    return (asked){row / 4 < groups ? next + (row / 4 * VL + k) / groups : NULL, groups};
+}
+
+/* What a group asks for beside `keys` keys. */
+INLINE ahead begin_asking(asked next, int64_t bytes, int keys)
+{
+    return (ahead){next.row, 0, bytes, next.row != NULL ? keys / next.groups : 0, next.groups};
+}
+
+/* Whether a group asks beside this step: one of as many steps as there are groups. */
+INLINE bool asks_beside(const ahead *a, int step)
+{
+    return (step & (a->groups - 1)) == 0;
+}
 #else
-enum { NEAREST = 3 };
+/* NOTE: macros where functions would change what gcc makes of the other tiers. */
+typedef const char *const *asked; /* rows, one for each key; NULL: none */
+
+INLINE int asking_groups(int rows)
+{
+    (void)rows;
+    return 1;
+}
+
+#define share_of(next, groups, row, k) ((void)(groups), (row) == 0 ? (next) + (k) : NULL)
+
+INLINE ahead begin_asking(asked next, int64_t bytes, int keys)
+{
+    return (ahead){next, 0, bytes, next != NULL ? keys : 0};
+}
+
+#define asks_beside(a, step) true
 #endif
 
+/* NOTE: for all caches, but where there is AMX for the L2 cache: those for the L1 cache wait in its buffers, and on
+ * Sapphire Rapids hardly overlap with arithmetic. */
 INLINE void ask_for_line(const char *line)
 {
-    __builtin_prefetch(line, 0, NEAREST);
+    __builtin_prefetch(line, 0, WITH_TILES ? 2 : 3);
 }
 
 /* Asks for the next lines. NOTE: lines that are asked for as ones that need not stay pass Intel's L2
@@ -153,6 +211,22 @@ INLINE void add_pair(int rows, const char *const *key, const float *query, int p
 {
     const int keys = VL / rows;
     vf x[VL][2];
+    if (!NARROW) {
+        vf q[2][4];
+        UNROLL
+        for (int i = 0; i < 2 * rows; ++i) {
+            q[i / rows][i % rows] = load(query + i % rows * pitch + c + i / rows * VL);
+        }
+        UNROLL
+        for (int k = 0; k < keys; ++k) {
+            load_pair(key[k] + c * bytes_of(ATTUNE_BF16), x[k]);
+            UNROLL
+            for (int i = 0; i < 2 * rows; ++i) {
+                sum[i % rows * keys + k] += x[k][i / rows] * q[i / rows][i % rows];
+            }
+        }
+        return;
+    }
     UNROLL
     for (int k = 0; k < keys; ++k) {
         load_pair(key[k] + c * bytes_of(ATTUNE_BF16), x[k]);
@@ -191,12 +265,12 @@ INLINE void add_key(int rows, int dtype, const char *key, ahead *soon, const flo
     }
 }
 
-/* score[r * across + k] = query[r] key[k], for 4, 2 or 1 rows and VL / rows keys, while as many rows of `next`, if
- * there are any, are asked for. Rows of `query` are padded with zeros to whole vectors. */
-INLINE void score_group_of(int dtype, int rows, bool key_by_key, const char *const *key, const char *const *next,
-                           const float *query, int pitch, int depth, float *score, int across)
+/* score[r * across + k] = query[r] key[k], for 4, 2 or 1 rows and VL / rows keys, while as many rows of `next`, or the
+ * group's share of them, are asked for. Rows of `query` are padded with zeros to whole vectors. */
+INLINE void score_group_of(int dtype, int rows, bool key_by_key, const char *const *key, asked next, const float *query,
+                           int pitch, int depth, float *score, int across)
 {
-    ahead soon = {next, 0, depth * bytes_of(dtype), next != NULL ? VL / rows : 0};
+    ahead soon = begin_asking(next, depth * bytes_of(dtype), VL / rows);
     vf sum[VL];
     UNROLL
     for (int i = 0; i < VL; ++i) {
@@ -213,8 +287,8 @@ INLINE void score_group_of(int dtype, int rows, bool key_by_key, const char *con
         if (asks_at_once(rows, dtype)) {
             ask_for(&soon, keys * lines_of(depth, dtype));
         }
-        for (; NARROW && (rows > 1 || is_paired(dtype)) && c + 2 * VL <= depth; c += 2 * VL) {
-            ask_for(&soon, lines_of(2 * keys * VL, dtype));
+        for (; ((NARROW && rows > 1) || is_paired(dtype)) && c + 2 * VL <= depth; c += 2 * VL) {
+            ask_for(&soon, asks_beside(&soon, c / VL / 2) ? lines_of(2 * keys * VL, dtype) : 0);
             if (is_paired(dtype)) {
                 add_pair(rows, key, query, pitch, c, sum);
             } else {
@@ -223,10 +297,10 @@ INLINE void score_group_of(int dtype, int rows, bool key_by_key, const char *con
             }
         }
         for (; c + VL <= depth; c += VL) {
-            add_dims(rows, dtype, key, &soon, lines, query, pitch, c, VL, sum);
+            add_dims(rows, dtype, key, &soon, asks_beside(&soon, c / VL) ? lines : 0, query, pitch, c, VL, sum);
         }
         if (c < depth) {
-            add_dims(rows, dtype, key, &soon, lines, query, pitch, c, depth - c, sum);
+            add_dims(rows, dtype, key, &soon, asks_beside(&soon, c / VL) ? lines : 0, query, pitch, c, depth - c, sum);
         }
     }
     float whole[VL];
@@ -263,7 +337,7 @@ INLINE void add_group_of(int rows, int vectors, int columns, int dtype, const ch
     }
     for (int n = 0; n < keys; ++n, value += step) {
         vf x[8];
-        if (!takes_half_lines(vectors, dtype) || n % 2 == 0) {
+        if (asks_beside(soon, n) && (!takes_half_lines(vectors, dtype) || n % 2 == 0)) {
             ask_for(soon, asks_at_once(rows, dtype) ? 0 : lines_of(vectors * VL, dtype));
         }
         UNROLL
@@ -293,13 +367,13 @@ INLINE void add_group_of(int rows, int vectors, int columns, int dtype, const ch
     }
 }
 
-/* All columns, as many vectors at once as the group's registers hold, while `keys` rows of `next`, if there are any,
- * are asked for. */
-INLINE void add_columns_of(int dtype, int rows, int most, const char *value, int64_t step, const char *const *next,
+/* All columns, as many vectors at once as the group's registers hold, while `keys` rows of `next`, or the group's share
+ * of them, are asked for. */
+INLINE void add_columns_of(int dtype, int rows, int most, const char *value, int64_t step, asked next,
                            const float *weight, int across, int keys, float *out, int pitch, int columns)
 {
     const int64_t bytes = VL * bytes_of(dtype);
-    ahead soon = {next, 0, columns * bytes_of(dtype), next != NULL ? keys : 0};
+    ahead soon = begin_asking(next, columns * bytes_of(dtype), keys);
     for (; columns >= most * VL; columns -= most * VL, value += most * bytes, out += most * VL) {
         add_group_of(rows, most, most * VL, dtype, value, step, &soon, weight, across, keys, out, pitch);
     }
@@ -323,8 +397,8 @@ INLINE int group_of(int rows)
     return rows > 2 ? 4 : rows;
 }
 
-INLINE void score_rows_of(int dtype, int rows, bool key_by_key, const char *const *key, const char *const *next,
-                          const float *query, int pitch, int depth, float *score, int across)
+INLINE void score_rows_of(int dtype, int rows, bool key_by_key, const char *const *key, asked next, const float *query,
+                          int pitch, int depth, float *score, int across)
 {
     if (key_by_key) {
         score_group_of(dtype, rows, true, key, next, query, pitch, depth, score, across);
@@ -333,8 +407,8 @@ INLINE void score_rows_of(int dtype, int rows, bool key_by_key, const char *cons
     }
 }
 
-static void score_group(int rows, int dtype, bool key_by_key, const char *const *key, const char *const *next,
-                        const float *query, int pitch, int depth, float *score, int across)
+static void score_group(int rows, int dtype, bool key_by_key, const char *const *key, asked next, const float *query,
+                        int pitch, int depth, float *score, int across)
 {
     if (rows == 4) {
         WITH_DTYPE(dtype, score_rows_of, 4, key_by_key, key, next, query, pitch, depth, score, across)
@@ -345,8 +419,8 @@ static void score_group(int rows, int dtype, bool key_by_key, const char *const 
     }
 }
 
-static void add_group(int rows, int dtype, const char *value, int64_t step, const char *const *next,
-                      const float *weight, int across, int keys, float *out, int pitch, int columns)
+static void add_group(int rows, int dtype, const char *value, int64_t step, asked next, const float *weight, int across,
+                      int keys, float *out, int pitch, int columns)
 {
     if (rows == 4) {
         WITH_DTYPE(dtype, add_columns_of, 4, VECTORS_4, value, step, next, weight, across, keys, out, pitch, columns)

@@ -10,7 +10,7 @@
 #include "words.h"
 
 /* Most of everything; keys of one product with the queries, and values of one with the weights. */
-enum { DOT_LANES = 16, DOT_DIMS = 256, DOT_BLOCK = 256, DOT_KEYS = 32, DOT_VALUES = 64 };
+enum { DOT_LANES = 16, DOT_DIMS = 256, DOT_BLOCK = 256, DOT_KEYS = 32, DOT_VALUES = 32 };
 
 typedef struct packed_dots {
     uint32_t query[DOT_DIMS / 2][DOT_LANES]; /* pairs of dims, of rows */
@@ -76,7 +76,7 @@ static bool stream_on(stream *s)
     return true;
 }
 
-enum { ASKED = 4 }; /* lines at once */
+enum { ASKED = 8 }; /* lines at once */
 
 INLINE void stream_ask(stream *s)
 {
@@ -101,8 +101,8 @@ typedef struct soon {
     stream of[2];
     int share, turn;       /* of K in what is asked for, in parts of 256; what has added up of it */
     int due;               /* lines that are to be asked for, in parts of 256; and how many more beside */
-    int score, transposed; /* a step of the product with keys, sixteen keys' scores, */
-    int row;               /* a row's weights of a block, */
+    int score, transposed; /* a step of the product with keys, four of sixteen keys' scores, */
+    int weight;            /* a row's weights of sixteen keys, */
     int pair, sum;         /* two values, a step of the product with them */
 } soon;
 
@@ -120,15 +120,15 @@ INLINE void soon_ask(soon *s, int due)
 INLINE soon soon_begin(const stream of[2], int depth, int columns, int rows, int block)
 {
     /* What DOT_KEYS keys take of each, in nanoseconds on Sapphire Rapids. */
-    enum { SCORE = 150, TRANSPOSED = 100, ROW = 12, PAIR = 200, SUM = 150, FURTHER = 16 /* keys */ };
-    const int all = SCORE + TRANSPOSED + ROW * rows + PAIR + SUM;
+    enum { SCORE = 150, TRANSPOSED = 100, WEIGHT = 12, PAIR = 200, SUM = 150, FURTHER = 16 /* keys */ };
+    const int all = SCORE + TRANSPOSED + WEIGHT * rows + PAIR + SUM;
     const int of_key = lines_of(depth, ATTUNE_BF16), of_both = of_key + lines_of(columns, ATTUNE_BF16);
     const int lines = 256 * DOT_KEYS * of_both;
     soon s = {.of = {of[0], of[1]},
               .share = 256 * of_key / of_both,
               .score = lines * SCORE / all / (whole(depth, 2 * DOT_PAIRS) / (2 * DOT_PAIRS)),
-              .transposed = lines * TRANSPOSED / all / (DOT_KEYS / DOT_LANES),
-              .row = lines * ROW / all * block / DOT_KEYS,
+              .transposed = lines * TRANSPOSED / all / (DOT_KEYS / 4),
+              .weight = lines * WEIGHT / all / (DOT_KEYS / DOT_LANES),
               .pair = lines * PAIR / all / (DOT_KEYS / 2),
               .sum = lines * SUM / all / (whole(columns, 2 * DOT_LANES) / DOT_LANES)};
     soon_ask(&s, lines / DOT_KEYS * (block + FURTHER));
@@ -182,15 +182,19 @@ INLINE void dots_score(packed_dots *d, const uint32_t *key, int64_t step, int de
             x[k] = load(d->score[half + k]);
             overflow += x[k] * 0.0f;
             x[k] *= scale;
+            if (k % 8 == 7) {
+                soon_ask(next, next->transposed);
+            }
         }
-        soon_ask(next, next->transposed);
         transpose(x);
+        soon_ask(next, next->transposed);
         UNROLL
         for (int r = 0; r < DOT_LANES; ++r) {
             if (r < rows) {
                 store(score + r * across + half, x[r]);
             }
         }
+        soon_ask(next, next->transposed);
     }
     d->overflow = overflow;
 }
@@ -220,8 +224,13 @@ INLINE void dots_take_values(packed_dots *d, const char *const *value, int count
     words tiny[2] = {d->tiny, d->tiny};
     for (int k = 0; k < whole(count, DOT_KEYS); k += 2) {
         soon_ask(next, next->pair);
+        int c = 0;
+        for (; k + 1 < count && c + 32 <= columns; c += 32) {
+            dots_pair(d, k / 2, c, dots_words(value[k] + (int64_t)c * 2, 32),
+                      dots_words(value[k + 1] + (int64_t)c * 2, 32), tiny);
+        }
         const int even = k < count ? columns : 0, odd = k + 1 < count ? columns : 0;
-        for (int c = 0; c < columns; c += 32) {
+        for (; c < columns; c += 32) {
             dots_pair(d, k / 2, c, dots_words(value[k] + (int64_t)c * 2, even > c ? even - c : 0),
                       dots_words(value[k + 1] + (int64_t)c * 2, odd > c ? odd - c : 0), tiny);
         }
