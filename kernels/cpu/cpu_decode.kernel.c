@@ -191,15 +191,23 @@ INLINE bool in_turns(const item *it)
            args->head_dim_v * bytes_of(args->tensor[ATTUNE_V].dtype);
 }
 
-/* Rows of both from `row` on. */
+/* Rows of both from `row` on, the item's last row instead of those that it does not have. */
 INLINE void find_both(const item *it, int64_t row, const char *at[FEW])
 {
-    const char *key[FEW / 2] = {0}, *value[FEW / 2] = {0};
-    find_ahead(it, &it->key, row, 0, FEW / 2, key);
-    find_ahead(it, &it->value, row, 0, FEW / 2, value);
-    for (int i = 0; i < FEW / 2; ++i) {
-        at[2 * i] = key[i];
-        at[2 * i + 1] = value[i];
+    enum { MANY = FEW / 2 };
+    const bool whole = row + MANY - 1 <= it->last;
+    if (whole && kv_run(&it->key, row, MANY) == MANY && kv_run(&it->value, row, MANY) == MANY) {
+        const char *key = kv_row(&it->key, row), *value = kv_row(&it->value, row);
+        UNROLL
+        for (int i = 0; i < MANY; ++i, key += it->key.step, value += it->value.step) {
+            at[2 * i] = key;
+            at[2 * i + 1] = value;
+        }
+        return;
+    }
+    for (int i = 0; i < MANY; ++i) {
+        at[2 * i] = kv_row(&it->key, lesser_of(row + i, it->last));
+        at[2 * i + 1] = kv_row(&it->value, lesser_of(row + i, it->last));
     }
 }
 
