@@ -82,15 +82,25 @@ static int32_t best_split(const attune_problem *problem, const attune_target *ta
     return at;
 }
 
-/* Which way to go through K and V. One row after the other is what memory gives the fastest; for 16-bit numbers that is
- * worth less than the operands that are loaded again and the values that are widened twice, and with vectors of AVX2
- * less than the products that then wait for each other. With AMX lines are asked for so far ahead that it gains
- * nothing.
- */
+static int64_t row_bytes(const attune_problem *problem, attune_role role, int64_t dims)
+{
+    return dims * (attune_dtype_of(problem, role) == ATTUNE_FP32 ? 4 : 2);
+}
+
+/* Whether the source asks for K and V in turns, a block ahead. */
+static bool in_turns(const attune_problem *problem, const attune_target *target)
+{
+    return target->isa >= ATTUNE_ISA_AMX &&
+           row_bytes(problem, ATTUNE_K, problem->head_dim_qk) == row_bytes(problem, ATTUNE_V, problem->head_dim_v);
+}
+
+/* Which way to go through K and V. One row after the other is what memory gives the fastest where rows are asked for a
+ * few KB ahead; for 16-bit numbers that is worth less than the operands that are loaded again and the values that are
+ * widened twice, and with vectors of AVX2 less than the products that then wait for each other. */
 static bool best_order(const attune_problem *problem, const attune_target *target)
 {
     return attune_dtype_of(problem, ATTUNE_K) == ATTUNE_FP32 && target->isa != ATTUNE_ISA_AVX2 &&
-           target->isa < ATTUNE_ISA_AMX;
+           !in_turns(problem, target);
 }
 
 /* Every config, the best first, then those that differ in BLOCK_N, in AHEAD, in ORDER and at last in SPLIT. */

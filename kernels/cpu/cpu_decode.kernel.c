@@ -182,8 +182,10 @@ INLINE void find_same(const item *it, const block *b, bool values, int n, int si
 }
 
 #if WITH_TILES
-/* Whether K and V are asked for in turns, row by row, a block ahead. NOTE: on two cores faster by up to a tenth than a
- * block's lines of the one and then of the other, on 16 alike. */
+_Static_assert(VL == FEW, "as many rows are asked for beside keys as beside values");
+
+/* Whether K and V are asked for in turns, row by row, a block ahead. NOTE: on two CPUs faster than a block's lines of
+ * the one and then of the other, on 16 alike. The descriptor's in_turns() says the same. */
 INLINE bool in_turns(const item *it)
 {
     const attune_args *args = it->args;
@@ -191,7 +193,8 @@ INLINE bool in_turns(const item *it)
            args->head_dim_v * bytes_of(args->tensor[ATTUNE_V].dtype);
 }
 
-/* Rows of both from `row` on, the item's last row instead of those that it does not have. */
+/* FEW / 2 rows of K and as many of V from `row` on, alternating; the item's last row instead of those that it does not
+ * have. */
 INLINE void find_both(const item *it, int64_t row, const char *at[FEW])
 {
     enum { MANY = FEW / 2 };
@@ -221,11 +224,24 @@ INLINE void find_next(const item *it, const block *b, bool values, int n, int si
     }
 }
 
-/* Asks for the first block, where the others are asked for beside one. */
+/* The groups of query rows that ask beside a block: one, or as many as asking_groups() says; none beside the last block
+ * if the next is what they would ask for. */
+INLINE int groups_beside(const item *it, const block *b, bool one)
+{
+    if (in_turns(it) && b->first + it->args->param[BLOCK_N] > it->last) {
+        return 0;
+    }
+    return one ? 1 : asking_groups(it->rows);
+}
+
+/* Asks for the first block at once, where the others are asked for beside one. */
 static void ask_first(const item *it)
 {
+    if (!in_turns(it)) {
+        return;
+    }
     const int64_t end = lesser_of(it->first + it->args->param[BLOCK_N], it->last + 1);
-    for (int64_t row = it->first; in_turns(it) && row < end; row += FEW / 2) {
+    for (int64_t row = it->first; row < end; row += FEW / 2) {
         const char *both[FEW];
         ahead lines = {both, 0, it->args->head_dim_v * bytes_of(it->args->tensor[ATTUNE_V].dtype), FEW, 1};
         find_both(it, row, both);
@@ -239,6 +255,8 @@ INLINE void find_next(const item *it, const block *b, bool values, int n, int si
 {
     find_same(it, b, values, n, size, at);
 }
+
+#define groups_beside(it, b, one) ((void)(one), 1)
 
 INLINE void ask_first(const item *it)
 {
@@ -289,11 +307,10 @@ static void add_in_tiles(const item *it, const block *b)
         dots_take_weights(it->dots, row, it->score + row * it->across, b->count);
     }
     for (int n = 0; n < b->count; n += DOT_VALUES) {
-        const int pairs = whole((int)lesser_of(b->count - n, DOT_VALUES), DOT_KEYS) / 2;
         const char *value[DOT_VALUES];
         find_rows(&it->value, b->first + n, (int)lesser_of(b->count - n, DOT_VALUES), DOT_VALUES, value);
         dots_take_values(it->dots, value, (int)lesser_of(b->count - n, DOT_VALUES), columns, it->next);
-        dots_add(it->dots, n, pairs, columns, it->next);
+        dots_add(it->dots, n, columns, it->next);
     }
 }
 #else
@@ -332,7 +349,7 @@ static void score_block(const item *it, const block *b)
     int dtype = it->args->tensor[ATTUNE_K].dtype;
     int depth = it->args->head_dim_qk;
     bool key_by_key = it->args->param[ORDER] != 0;
-    const int groups = key_by_key ? 1 : asking_groups(it->rows);
+    const int groups = groups_beside(it, b, key_by_key);
     for (int n = 0; n < b->count; n += VL) {
         const char *key[VL], *next[VL];
         find_rows(&it->key, b->first + n, (int)lesser_of(b->count - n, VL), VL, key);
@@ -454,8 +471,8 @@ static void add_row(const item *it, const block *b, int row)
     for (int n = from, count; n < to; n += count) {
         count = (int)lesser_of(to - n, FEW);
         find_values(it, b, n, count, &v);
-        add_group(1, dtype, v.first, v.step, share_of(v.next, 1, 0, 0), weight + n, it->across, count, out, it->pitch_v,
-                  it->args->head_dim_v);
+        add_group(1, dtype, v.first, v.step, share_of(v.next, groups_beside(it, b, true), 0, 0), weight + n, it->across,
+                  count, out, it->pitch_v, it->args->head_dim_v);
     }
 }
 
@@ -463,7 +480,7 @@ static void add_block(const item *it, const block *b)
 {
     /* Value by value, a group's sums are all columns, of fewer rows. */
     const int most = it->args->param[ORDER] != 0 ? 2 : 4;
-    const int groups = most < 4 ? 1 : asking_groups(it->rows);
+    const int groups = groups_beside(it, b, most < 4);
     int dtype = it->args->tensor[ATTUNE_V].dtype;
     int columns = it->args->head_dim_v;
     values v;
@@ -571,7 +588,7 @@ static void finish_row(const item *it, int row)
 }
 
 #if WITH_TILES
-/* NOTE: one row or two take as long in either way, and up to four where keys are to be copied. */
+/* NOTE: one row or two are faster one by one; up to four take as long where keys are to be copied. */
 static bool is_for_tiles(const item *it)
 {
     const attune_tensor *t = it->args->tensor;

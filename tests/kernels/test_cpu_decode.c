@@ -37,7 +37,7 @@ static void random_problem(at_random *random, attune_problem *p)
     p->bias = ATTUNE_BIAS_NONE;
     p->mask = 0;
     random_cache(random, p, true);
-    if (are_modelled()) {
+    if (are_modelled() && chance(random, 2)) {
         p->dtype = ATTUNE_BF16;
     } else {
         random_dtypes(random, p);

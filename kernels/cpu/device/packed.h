@@ -92,14 +92,14 @@ typedef struct ahead {
 } ahead;
 
 #if WITH_TILES
-/* Rows, one for each of 16 keys, of which so many groups of query rows ask for a share each. NOTE: if the first group
- * alone asked, half of the time or more would pass without reading. On AVX2 it makes no difference. */
+/* Rows, one for each of 16 keys, of which so many groups of four query rows ask for a share each. NOTE: if the first
+ * group alone asked, half of the time or more would pass without reading. */
 typedef struct asked {
     const char *const *row; /* of the share; NULL: none */
-    int groups;
+    int groups;             /* 0: nobody asks */
 } asked;
 
-/* The groups that ask, of up to 16 query rows: a power of two. */
+/* The groups that ask, of up to 16 query rows: a power of two, so that of three the last does not. */
 INLINE int asking_groups(int rows)
 {
     return rows <= 4 ? 1 : rows <= 12 ? 2 : 4;
@@ -108,10 +108,8 @@ INLINE int asking_groups(int rows)
 /* The share of the group from query row `row` on, from key k on. */
 INLINE asked share_of(const char *const *next, int groups, int row, int k)
 {
-    if (groups == 1) {
-        return (asked){row == 0 ? next + k : NULL, 1};
-    }
-    return (asked){row / 4 < groups ? next + (row / 4 * VL + k) / groups : NULL, groups};
+    const bool asks = row % 4 == 0 && row / 4 < groups;
+    return (asked){asks ? next + (row / 4 * VL + k) / groups : NULL, groups};
 }
 
 /* What a group asks for beside `keys` keys. */
@@ -128,12 +126,6 @@ INLINE bool asks_beside(const ahead *a, int step)
 #else
 /* NOTE: macros where functions would change what gcc makes of the other tiers. */
 typedef const char *const *asked; /* rows, one for each key; NULL: none */
-
-INLINE int asking_groups(int rows)
-{
-    (void)rows;
-    return 1;
-}
 
 #define share_of(next, groups, row, k) ((void)(groups), (row) == 0 ? (next) + (k) : NULL)
 
@@ -303,6 +295,9 @@ INLINE void score_group_of(int dtype, int rows, bool key_by_key, const char *con
             add_dims(rows, dtype, key, &soon, asks_beside(&soon, c / VL) ? lines : 0, query, pitch, c, depth - c, sum);
         }
     }
+    while (WITH_TILES && soon.count > 0) { /* of rows that are no multiples of a step's lines */
+        ask_for(&soon, 1);
+    }
     float whole[VL];
     vf all = lane_sums(sum);
     memcpy(whole, &all, sizeof whole);
@@ -386,7 +381,7 @@ INLINE void add_columns_of(int dtype, int rows, int most, const char *value, int
     if (columns > 0) {
         add_group_of(rows, 1, columns, dtype, value, step, &soon, weight, across, keys, out, pitch);
     }
-    while (NARROW && soon.count > 0) { /* a row of an odd number of half lines */
+    while ((NARROW || WITH_TILES) && soon.count > 0) { /* a row of an odd number of half lines */
         ask_for(&soon, 1);
     }
 }

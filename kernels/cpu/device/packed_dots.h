@@ -101,7 +101,7 @@ typedef struct soon {
     stream of[2];
     int share, turn;       /* of K in what is asked for, in parts of 256; what has added up of it */
     int due;               /* lines that are to be asked for, in parts of 256; and how many more beside */
-    int score, transposed; /* a step of the product with keys, four of sixteen keys' scores, */
+    int score, transposed; /* a step of the product with keys, a quarter of sixteen keys' scores, */
     int weight;            /* a row's weights of sixteen keys, */
     int pair, sum;         /* two values, a step of the product with them */
 } soon;
@@ -218,11 +218,11 @@ INLINE void dots_pair(packed_dots *d, int pair, int c, words x, words y, words t
     *(__m512i *)d->value[c / DOT_LANES + 1][pair] = _mm512_unpackhi_epi16((__m512i)x, (__m512i)y);
 }
 
-/* `count` values two by two, zeros up to whole DOT_KEYS, while some lines are asked for. */
+/* `count` values two by two, zeros up to DOT_VALUES, while some lines are asked for. */
 INLINE void dots_take_values(packed_dots *d, const char *const *value, int count, int columns, soon *next)
 {
     words tiny[2] = {d->tiny, d->tiny};
-    for (int k = 0; k < whole(count, DOT_KEYS); k += 2) {
+    for (int k = 0; k < DOT_VALUES; k += 2) {
         soon_ask(next, next->pair);
         int c = 0;
         for (; k + 1 < count && c + 32 <= columns; c += 32) {
@@ -251,8 +251,8 @@ INLINE int panels_of(int columns)
     return whole(columns, 2 * DOT_LANES) / DOT_LANES;
 }
 
-/* out += weights of the block's keys from n on, times `pairs` pairs of values. */
-INLINE void dots_add(packed_dots *d, int n, int pairs, int columns, soon *next)
+/* out += weights of the block's keys from n on, times DOT_VALUES values. */
+INLINE void dots_add(packed_dots *d, int n, int columns, soon *next)
 {
     const int panels = panels_of(columns);
     const dots product = {.a = (const uint32_t *)(const void *)(d->weight[0] + n),
@@ -262,7 +262,7 @@ INLINE void dots_add(packed_dots *d, int n, int pairs, int columns, soon *next)
                           .c = d->out[0][0],
                           .c_step = DOT_LANES * DOT_LANES,
                           .rows = DOT_LANES,
-                          .pairs = pairs};
+                          .pairs = DOT_VALUES / 2};
     multiply_dots(panels, true, &product, (meanwhile){ask_beside_sums, next});
 }
 
