@@ -588,11 +588,12 @@ static void finish_row(const item *it, int row)
 }
 
 #if WITH_TILES
-/* NOTE: one row or two are faster one by one; up to four take as long where keys are to be copied. */
+/* NOTE: one row or two are faster one by one, and up to four where keys are to be copied. */
 static bool is_for_tiles(const item *it)
 {
     const attune_tensor *t = it->args->tensor;
-    const bool copied = it->args->head_dim_qk % 32 != 0 || it->args->head_dim_v % 32 != 0;
+    const bool apart = it->key.table != NULL && it->key.page_size % DOT_KEYS != 0;
+    const bool copied = apart || it->args->head_dim_qk % 32 != 0 || it->args->head_dim_v % 32 != 0;
     return it->rows > (copied ? 4 : 2) && t[ATTUNE_Q].dtype == ATTUNE_BF16 && t[ATTUNE_K].dtype == ATTUNE_BF16 &&
            t[ATTUNE_V].dtype == ATTUNE_BF16 && t[ATTUNE_O].dtype == ATTUNE_BF16;
 }
