@@ -169,7 +169,7 @@ INLINE void find_ahead(const item *it, const kv_rows *rows, int64_t row, int64_t
     find_rows(rows, first, (int)lesser_of(it->last + 1 - first, size), size, at);
 }
 
-enum { FEW = 16 }; /* values that stay in the L1 cache for all groups of rows and columns */
+enum { FEW = 16 }; /* values that stay in the L1 cache for all groups of rows and columns; rows asked for at once */
 
 /* Where the rows are that are asked for beside those from n on of a block, of K or of V. */
 INLINE void find_same(const item *it, const block *b, bool values, int n, int size, const char *at[])
@@ -198,8 +198,8 @@ INLINE bool in_turns(const item *it)
 INLINE void find_both(const item *it, int64_t row, const char *at[FEW])
 {
     enum { MANY = FEW / 2 };
-    const bool whole = row + MANY - 1 <= it->last;
-    if (whole && kv_run(&it->key, row, MANY) == MANY && kv_run(&it->value, row, MANY) == MANY) {
+    const bool all = row + MANY - 1 <= it->last;
+    if (all && kv_run(&it->key, row, MANY) == MANY && kv_run(&it->value, row, MANY) == MANY) {
         const char *key = kv_row(&it->key, row), *value = kv_row(&it->value, row);
         UNROLL
         for (int i = 0; i < MANY; ++i, key += it->key.step, value += it->value.step) {

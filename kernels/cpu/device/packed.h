@@ -93,7 +93,7 @@ typedef struct ahead {
 
 #if WITH_TILES
 /* Rows, one for each of 16 keys, of which so many groups of four query rows ask for a share each. NOTE: if the first
- * group alone asked, half of the time or more would pass without reading. */
+ * group alone asked, nothing would be asked for beside the others' arithmetic. */
 typedef struct asked {
     const char *const *row; /* of the share; NULL: none */
     int groups;             /* 0: nobody asks */
