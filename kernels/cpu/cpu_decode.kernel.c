@@ -588,13 +588,16 @@ static void finish_row(const item *it, int row)
 }
 
 #if WITH_TILES
-/* NOTE: one row or two are faster one by one, and up to four where keys are to be copied. */
+/* NOTE: up to four rows are faster one by one from memory, up to two where head dims are few; tiles are faster from
+ * caches. */
 static bool is_for_tiles(const item *it)
 {
     const attune_tensor *t = it->args->tensor;
-    const bool apart = it->key.table != NULL && it->key.page_size % DOT_KEYS != 0;
-    const bool copied = apart || it->args->head_dim_qk % 32 != 0 || it->args->head_dim_v % 32 != 0;
-    return it->rows > (copied ? 4 : 2) && t[ATTUNE_Q].dtype == ATTUNE_BF16 && t[ATTUNE_K].dtype == ATTUNE_BF16 &&
+    const int depth = it->args->head_dim_qk, columns = it->args->head_dim_v;
+    const bool copied =
+        (it->key.table != NULL && it->key.page_size % DOT_KEYS != 0) || depth % 32 != 0 || columns % 32 != 0;
+    const bool few = !copied && depth <= 64 && columns <= 64;
+    return it->rows > (few ? 2 : 4) && t[ATTUNE_Q].dtype == ATTUNE_BF16 && t[ATTUNE_K].dtype == ATTUNE_BF16 &&
            t[ATTUNE_V].dtype == ATTUNE_BF16 && t[ATTUNE_O].dtype == ATTUNE_BF16;
 }
 
