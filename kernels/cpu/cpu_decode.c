@@ -67,8 +67,8 @@ static void resources(const attune_problem *problem, const attune_target *target
     needed->workspace = split_workspace(problem, config->value[SPLIT]);
 }
 
-/* The longest split that gives every thread four items, so that they finish together. NOTE: of up to 4,096 keys: with
- * longer ones some threads still wait for others. */
+/* The longest split that gives every thread four items, so that they finish together. NOTE: at most 4,096 keys: longer
+ * ones took up to a tenth more time with one sequence on 16 CPUs. */
 static int32_t best_split(const attune_problem *problem, const attune_target *target)
 {
     enum { LONGEST = 5 };
