@@ -71,7 +71,7 @@ static void resources(const attune_problem *problem, const attune_target *target
  * ones took up to a tenth more time with one sequence on 16 CPUs. */
 static int32_t best_split(const attune_problem *problem, const attune_target *target)
 {
-    enum { LONGEST = 5 };
+    enum { LONGEST = 5 }; /* its place among values */
     int64_t heads = problem->batch * problem->heads_kv;
     int64_t wanted = 4 * (int64_t)(target->threads > 0 ? target->threads : 1);
     if (target->threads <= 1 || heads >= wanted || problem->seqlen_kv <= split[1]) {
