@@ -67,18 +67,18 @@ static void resources(const attune_problem *problem, const attune_target *target
     needed->workspace = split_workspace(problem, config->value[SPLIT]);
 }
 
-/* The longest split that gives every thread four items, so that they finish together. NOTE: at most 4,096 keys: longer
+/* The longest split of at most MOST keys that gives every thread four items, so that they finish together. NOTE: longer
  * ones took up to a tenth more time with one sequence on 16 CPUs. */
 static int32_t best_split(const attune_problem *problem, const attune_target *target)
 {
-    enum { LONGEST = 5 }; /* its place among values */
+    enum { MOST = 4096 };
     int64_t heads = problem->batch * problem->heads_kv;
     int64_t wanted = 4 * (int64_t)(target->threads > 0 ? target->threads : 1);
     if (target->threads <= 1 || heads >= wanted || problem->seqlen_kv <= split[1]) {
         return 0;
     }
-    int32_t at = LONGEST;
-    while (at > 1 && heads * ((problem->seqlen_kv + split[at] - 1) / split[at]) < wanted) {
+    int32_t at = SPLITS - 1;
+    while (at > 1 && (split[at] > MOST || heads * ((problem->seqlen_kv + split[at] - 1) / split[at]) < wanted)) {
         --at;
     }
     return at;

@@ -106,7 +106,8 @@ static void more_rows_than_packed(void **state)
     run_more_rows(*state, "b1,h36,hkv1,sq1,skv300,d40,bf16,causal,sink");
 }
 
-/* The heuristic names every config once, all fit, and the first splits keys only where threads would be idle. */
+/* The heuristic names every config once, all fit, and the first splits keys only where threads would be idle,
+ * into parts that are not too long. */
 static void expect_all_named(attune_target target)
 {
     attune_problem p;
@@ -130,13 +131,13 @@ static void expect_all_named(attune_target target)
     static const struct {
         int32_t threads;
         int64_t batch;
-        bool split;
-    } expected[] = {{1, 1, false}, {2, 1, false}, {16, 1, true}, {16, 8, false}};
+        int64_t split;
+    } expected[] = {{1, 1, 0}, {2, 1, 0}, {16, 1, 2048}, {16, 4, 4096}, {16, 8, 0}};
     for (size_t i = 0; i < sizeof expected / sizeof *expected; ++i) {
         target.threads = expected[i].threads;
         p.batch = expected[i].batch;
         assert_true(kernel->heuristic(&p, &target, 0, &config));
-        assert_int_equal(config.value[0] > 0, expected[i].split);
+        assert_int_equal(config.value[0], expected[i].split);
     }
 }
 
